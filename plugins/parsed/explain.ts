@@ -33,7 +33,7 @@ export function explainCommand({ fetch, elements }: ExplainParts): Command {
     async run(options, io) {
       const signature = String(options['signature']);
       if (signature.length > MAX_SIGNATURE || decode(signature)?.length !== SIGNATURE_BYTES)
-        throw new CodedError('PARSED_USAGE', `${signature.slice(0, 100)} is no signature in base58`, {
+        throw new CodedError('PARSED_USAGE', `${signature.slice(0, 100)} is not a signature in base58`, {
           exitCode: EXIT.usage,
         });
       const project = typeof options['project'] === 'string' ? options['project'] : null;

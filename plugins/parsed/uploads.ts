@@ -254,7 +254,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
       if (fromSlot > MAX_SLOT) throw new RequestError(400, `fromSlot must be at most ${MAX_SLOT}`);
       const idl = stringify(body.idl);
       const read = readIdl(idl);
-      if (read === null) throw new RequestError(400, 'idl is no interface of Anchor, Codama or Shank that can be read');
+      if (read === null) throw new RequestError(400, 'idl is not an IDL of Anchor, Codama or Shank');
       if (read.address !== null && read.address !== program)
         throw new RequestError(400, 'idl is the interface of another program: its address is not programId');
       const project = caller!.projectId;

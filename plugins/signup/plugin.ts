@@ -417,7 +417,7 @@ function claimRoute(claim: (claim: Claim) => Promise<ClaimOutcome>): Route {
 function prove({ wallet, payment, key, proof }: Claim & { readonly proof: string }): void {
   const publicKey = decode32(wallet);
   if (publicKey === null) throw new RequestError(400, 'wallet is no address');
-  if (decode(payment)?.length !== 64) throw new RequestError(400, 'payment is no signature');
+  if (decode(payment)?.length !== 64) throw new RequestError(400, 'payment is not a signature');
   if (!UUID_V4.test(key)) throw new RequestError(400, 'key must be a UUID v4 in small letters');
   const signature = decode(proof);
   if (signature === null || !verifyEd25519(publicKey, signupMessage({ payment, key }), signature))

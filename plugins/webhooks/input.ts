@@ -44,6 +44,8 @@ export interface WebhookInput {
   onInactive?: OnInactive;
   parsedFilter?: ParsedSelection['filter'];
   parsedDetails?: ParsedSelection['details'];
+  name?: string | null;
+  description?: string | null;
 }
 
 export interface InputRules {
@@ -62,6 +64,8 @@ const MAX_URL_CHARS = 2_048;
 /** A lone surrogate has no bytes, and a URL drops or escapes control characters: the stored text would differ from the text sent. */
 const UNSTORABLE = /[\p{Cc}\p{Cs}]/u;
 const MAX_AUTH_CHARS = 4_096;
+export const MAX_NAME_CHARS = 100;
+export const MAX_DESCRIPTION_CHARS = 1_000;
 const MAX_TYPES = 1_000;
 const MAX_BATCH = 100;
 const NAMED_TYPES = 5;
@@ -91,6 +95,9 @@ export function parseInput(body: unknown, rules: InputRules): WebhookInput {
   if (isSet(given.onInactive)) input.onInactive = oneOf('onInactive', given.onInactive, ON_INACTIVE);
   if (isSet(given.parsedFilter)) input.parsedFilter = parseFilter(given.parsedFilter, rules);
   if (isSet(given.parsedDetails)) input.parsedDetails = oneOf('parsedDetails', given.parsedDetails, PARSED_DETAILS);
+  if (given.name !== undefined) input.name = parseText('name', given.name, MAX_NAME_CHARS);
+  if (given.description !== undefined)
+    input.description = parseText('description', given.description, MAX_DESCRIPTION_CHARS);
   if (given.accountAddresses !== undefined) input.addresses = parseAddresses(given.accountAddresses);
   return input;
 }
@@ -192,6 +199,15 @@ function parseAuthHeader(value: unknown): string | null {
   if (value.length > MAX_AUTH_CHARS) return refuse(`authHeader: at most ${MAX_AUTH_CHARS} characters`);
   // HTTP strips whitespace at the ends: the receiver would compare with another value.
   if (value.trim() !== value) return refuse('authHeader must not begin or end with a blank');
+  return value;
+}
+
+/** Text for people; null and an empty one remove it. */
+function parseText(name: string, value: unknown, maxChars: number): string | null {
+  if (value === null || value === '') return null;
+  if (typeof value !== 'string') return refuse(`${name} must be a string`);
+  if (value.length > maxChars) return refuse(`${name}: at most ${maxChars} characters`);
+  if (UNSTORABLE.test(value.replaceAll('\n', ''))) return refuse(`${name}: control characters are not allowed`);
   return value;
 }
 

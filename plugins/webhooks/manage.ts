@@ -195,6 +195,8 @@ function newHook(
     updatedAt: now,
     wallet,
     parsed,
+    name: input.name ?? null,
+    description: input.description ?? null,
   };
 }
 
@@ -287,6 +289,8 @@ function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
     ...(input.batchSize === undefined ? {} : { batchSize: input.batchSize }),
     ...(input.ordered === undefined ? {} : { ordered: input.ordered }),
     ...(input.onInactive === undefined ? {} : { onInactive: input.onInactive }),
+    ...(input.name === undefined ? {} : { name: input.name }),
+    ...(input.description === undefined ? {} : { description: input.description }),
   };
 }
 

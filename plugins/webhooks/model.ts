@@ -64,6 +64,9 @@ export interface Webhook {
   readonly wallet: string | null;
   /** Selection of a parsed webhook, which has no addresses; null for other types. */
   readonly parsed: ParsedSelection | null;
+  /** For people; null: none was given. */
+  readonly name: string | null;
+  readonly description: string | null;
 }
 
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
@@ -114,6 +117,8 @@ export function webhookView(
     project: hook.projectId,
     wallet: hook.wallet ?? wallet ?? NO_WALLET,
     webhookURL: hook.url,
+    ...(hook.name === null ? {} : { name: hook.name }),
+    ...(hook.description === null ? {} : { description: hook.description }),
     transactionTypes: hook.transactionTypes,
     accountAddresses: addresses,
     webhookType: hook.type,

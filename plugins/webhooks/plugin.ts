@@ -36,6 +36,7 @@ import { deliveryKind } from './model.ts';
 import { createOperationalKind, createOperatorAlerts } from './operational.ts';
 import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
+import { healthRoutes } from './routes/health.ts';
 import { addressRoutes, hookRoutes, rotateRoute, testEventRoute } from './routes/hooks.ts';
 import { gapsRoute, recoverRoutes } from './routes/recover.ts';
 import { endPause } from './store/health.ts';
@@ -76,6 +77,10 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const waiting = createWaitingDeliveries(queue, config.hold);
   const depth = createDepth(config.outbox);
   ctx.metrics.observe('waiting', 'Unfinished deliveries, counted every 10 s', depth.value);
+  const failing = ctx.metrics.gauge(
+    'failing',
+    'Webhooks whose attempts of the last hour mostly failed, counted every minute',
+  );
   const metrics = createDeliveryMetrics(ctx.metrics);
   const userAgent = userAgentOf(ctx.version);
   const post = createPost(client, clock);
@@ -122,6 +127,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     replays,
     gapAlerts,
     stallAlerts,
+    failing: (value) => failing.set(value),
   });
   const jobParts = { store, queue, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
   const room = createHookRoom(queue, clock, { config, plans, budgets });
@@ -142,6 +148,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const matcher = parsed === null ? null : createParsedMatcher({ sync, store, clock, log });
   const matchParts = { queue, clock, chains, bodies, room, sync, store, parsed: matcher };
   const routes = [
+    ...healthRoutes({ context, queue }),
     ...hookRoutes(context),
     ...addressRoutes(context),
     rotateRoute(context),

@@ -8,6 +8,7 @@ import type { Log } from '../../src/ports/telemetry.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type AutoDisableParts, disableFailing } from './delivery/auto-disable.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
+import { failingHooks } from './health.ts';
 import type { Depth } from './match.ts';
 import { REASONS } from './model.ts';
 import type { GapAlerts, StallAlerts } from './operational.ts';
@@ -25,6 +26,8 @@ interface UpkeepParts extends HeldParts, PauseParts {
   readonly replays: Pick<Replays, 'finish'> | null;
   readonly gapAlerts: GapAlerts | null;
   readonly stallAlerts: StallAlerts;
+  /** Reports the number of failing webhooks. */
+  failing(count: number): void;
 }
 
 interface Upkeep {
@@ -53,9 +56,12 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   };
   /** Reads only the indexes of unfinished rows, up to the limit. */
   const count = async (): Promise<void> => depth.counted(await queue.depth(config.outbox.maxRows));
+  const countFailing = async (): Promise<void> =>
+    parts.failing((await failingHooks(parts.store.read as Db, clock.now())).length);
   const everyMinute = async (): Promise<void> => {
     await maintainHeld(parts);
     await checkRates(parts);
+    await countFailing();
     await parts.replays?.finish();
     await parts.gapAlerts?.check();
   };
@@ -194,10 +200,11 @@ async function prune(parts: PruneParts): Promise<void> {
   }
   await pruneAttempts(parts);
   // Twice the longest window, so that a webhook that fails for longer still has an earlier record.
-  const keptMinutes = Math.max(config.autoDisable.windowMinutes, 2 * config.autoDisable.silentHours * HOUR_MINUTES);
+  const { windowMinutes, silentHours } = config.autoDisable;
+  const keptMinutes = Math.max(windowMinutes, 2 * silentHours * HOUR_MINUTES, 24 * HOUR_MINUTES);
   await store.write(async (tx) => {
     await pruneChanges(tx.db as Db, now - CHANGES_KEPT_MS);
-    await pruneHealth(tx.db as Db, Math.floor(now / MINUTE_MS) - keptMinutes);
+    await pruneHealth(tx.db as Db, Math.floor(now / MINUTE_MS) - keptMinutes, now);
     const replays = (tx.db as Db).deleteFrom('webhook_replays');
     await replays.where('finished_at', '<', now - config.retention.failedDays * DAY_MS).execute();
   });

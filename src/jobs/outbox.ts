@@ -36,13 +36,14 @@ export function createOutbox(options: {
     change: OutboxChange,
     from: readonly JobState[],
     values: Partial<OutboxTable>,
-    where: { readonly isForked?: false } = {},
+    where: { readonly isForked?: false; readonly dueAfter?: number } = {},
   ): Promise<number> {
     const states = from.filter((state) => change.states === undefined || change.states.includes(state));
     if (states.length === 0 || change.ids?.length === 0 || change.keys?.length === 0) return 0;
     const db = jobTables(tx.db);
     let rows = select(db, { ...change, states });
     if (where.isForked === false) rows = rows.where('is_forked', '=', 0);
+    if (where.dueAfter !== undefined) rows = rows.where('run_at', '>', where.dueAfter);
     const ids = rows
       .select('id')
       .orderBy('id')
@@ -111,6 +112,29 @@ export function createOutbox(options: {
       const fresh = { state: 'pending', attempts: 0, lost: 0, finished_at: null, error: null } as const;
       const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
       return update(tx, change, ['done', 'failed', 'discarded'], values, { isForked: false });
+    },
+    hasten(tx, change) {
+      const now = clock.now();
+      return update(tx, change, ['pending'], { state: 'pending', run_at: now }, { dueAfter: now });
+    },
+    async unfinished(kind, groups) {
+      const found = new Map<string, { waiting: number; held: number; nextAt: number | null }>();
+      if (groups.length === 0) return found;
+      for (const state of ['pending', 'running', 'held'] as const) {
+        const rows = await ofState(jobTables(store.read).selectFrom('outbox').where('kind', '=', kind), state)
+          .where(inList(store.dialect, 'grp', groups))
+          .groupBy('grp')
+          .select(({ fn }) => ['grp', fn.countAll<number>().as('rows'), fn.min('run_at').as('nextAt')])
+          .execute();
+        for (const { grp, rows: count, nextAt } of rows) {
+          const one = found.get(grp) ?? { waiting: 0, held: 0, nextAt: null };
+          found.set(grp, one);
+          if (state === 'held') one.held += Number(count);
+          else one.waiting += Number(count);
+          if (state === 'pending') one.nextAt = Number(nextAt);
+        }
+      }
+      return found;
     },
     hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', hold_reason: reason, error: null }),
     async take(tx, { kind, group, limit }, reason) {

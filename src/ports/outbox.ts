@@ -83,6 +83,13 @@ export interface Outbox {
     change: OutboxChange,
     options?: { readonly runAt?: number; readonly once?: boolean },
   ): Promise<number>;
+  /** Pending rows that are not due become due now; their attempts count on. */
+  hasten(tx: StoreTx, change: OutboxChange): Promise<number>;
+  /** Unfinished rows of each of these groups; one without any is absent. Held rows are never due: `nextAt` is null without others. */
+  unfinished(
+    kind: string,
+    groups: readonly string[],
+  ): Promise<ReadonlyMap<string, { readonly waiting: number; readonly held: number; readonly nextAt: number | null }>>;
   /** Pending rows become held for `reason`. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**

@@ -1,6 +1,6 @@
 /**
  * Pictures of every page of the dashboard, and of pages of reference and guide, at three widths and in both themes, from a daemon under traffic on the local
- * chain: `npm run screenshots -- DIR [--seconds N] [--only WORD]`. They are to be looked at; nothing is compared.
+ * chain: `npm run screenshots -- DIR [--seconds N] [--only WORD,WORD]`. They are to be looked at; nothing is compared.
  */
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -51,8 +51,10 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { seconds: { type: 'string', default: '90' }, only: { type: 'string', default: '' } },
 });
+const wanted = values.only.split(',');
+const isWanted = (name: string): boolean => wanted.some((word) => name.includes(word));
 const [folder] = positionals;
-if (folder === undefined) throw new Error('usage: npm run screenshots -- DIR [--seconds N] [--only WORD]');
+if (folder === undefined) throw new Error('usage: npm run screenshots -- DIR [--seconds N] [--only WORD,WORD]');
 const output = resolve(folder);
 mkdirSync(output, { recursive: true });
 
@@ -310,7 +312,7 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'interface-new', path: `${ofProject}/interfaces`, prepare: press('Upload an interface') },
     { name: 'projects', path: 'projects' },
     { name: 'projects-menu', path: 'projects', prepare: press(/^Actions for An internal/) },
-    ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'audit'].map((path) => ({ name: path, path })),
+    ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'audit', 'shadow'].map((path) => ({ name: path, path })),
     { name: 'not-found', path: 'nowhere' },
   ];
 }
@@ -331,7 +333,7 @@ async function takePublic(browser: Browser): Promise<void> {
   for (const colorScheme of THEMES)
     for (const width of WIDTHS) {
       const page = await browser.newPage({ colorScheme, viewport: { width, height: HEIGHT }, reducedMotion: 'reduce' });
-      for (const [name, address] of publicPages().filter(([one]) => one.includes(values.only))) {
+      for (const [name, address] of publicPages().filter(([one]) => isWanted(one))) {
         await page.goto('about:blank');
         await page.goto(address);
         await page.locator('h1').first().waitFor();
@@ -353,7 +355,7 @@ async function takeAll(pictures: readonly Picture[]): Promise<void> {
       await page.getByRole('heading', { level: 1, name: 'Log in' }).waitFor();
       if (values.only === '') await take('login');
       await logIn(page);
-      for (const { name, path, prepare } of pictures.filter((one) => one.name.includes(values.only))) {
+      for (const { name, path, prepare } of pictures.filter((one) => isWanted(one.name))) {
         await page.goto(`${adminUrl}/dashboard#/${path}`);
         await page.locator('main h1').waitFor();
         await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
@@ -364,7 +366,7 @@ async function takeAll(pictures: readonly Picture[]): Promise<void> {
         if (prepare !== undefined) await page.keyboard.press('Escape');
       }
       await page.context().close();
-      if (values.only !== '' && !'overview-owner'.includes(values.only)) continue;
+      if (!isWanted('overview-owner')) continue;
       const owner = await openPage(browser, bed, { colorScheme, viewport: { width, height: HEIGHT } });
       await logInAsOwner(owner.page, projectId, ownerSecret.body.secret);
       await owner.page.locator('main .skeleton').first().waitFor({ state: 'detached' });

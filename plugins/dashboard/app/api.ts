@@ -200,8 +200,34 @@ export interface ParsedFilter {
   readonly includeCpi?: boolean;
 }
 
+/** How the deliveries of a webhook go. */
+export interface HookHealth {
+  readonly webhookID: string;
+  readonly state: 'working' | 'failing' | 'idle' | 'off';
+  readonly attempts: { readonly succeeded: number; readonly failed: number };
+  /** Of the last 24 hours, 0 to 1. */
+  readonly successRate: number | null;
+  readonly lastDeliveredAt: string | null;
+  readonly waiting: number;
+  readonly held: number;
+  readonly nextAttemptAt: string | null;
+  readonly days: readonly { readonly day: string; readonly succeeded: number; readonly failed: number }[];
+}
+
+/** A webhook of any project whose attempts of the last hour mostly failed. */
+export interface FailingHook {
+  readonly webhookID: string;
+  readonly project: string;
+  readonly name: string | null;
+  readonly host: string;
+  readonly succeeded: number;
+  readonly failed: number;
+}
+
 export interface Webhook {
   readonly webhookID: string;
+  readonly name?: string;
+  readonly description?: string;
   readonly webhookURL: string;
   readonly webhookType: string;
   readonly transactionTypes: readonly string[];

@@ -6,6 +6,7 @@ import {
   type Delivery,
   type DeliveryState,
   get,
+  type HookHealth,
   hookCall,
   type Project,
   type Webhook,
@@ -35,15 +36,8 @@ import {
   toast,
   useLoad,
 } from './ui.tsx';
-import {
-  addressCountOf,
-  failureText,
-  HookState,
-  toHooks,
-  transactionText,
-  typeName,
-  useHookActions,
-} from './webhooks.tsx';
+import { HealthBars, HookState, isLow, rateText } from './webhook-health.tsx';
+import { addressCountOf, failureText, toHooks, transactionText, typeName, useHookActions } from './webhooks.tsx';
 
 const MISS_REASONS: Readonly<Record<string, string>> = {
   queue_full: 'Too many were waiting.',
@@ -97,7 +91,7 @@ export function DeliveriesPage({
     string,
     string,
   ];
-  const [recovers, setRecovers] = useState(false);
+  const [resends, setResends] = useState(false);
   const hook = useLoad(
     () =>
       hookCall<readonly Webhook[]>(project.id, 'GET', '').then(
@@ -115,14 +109,15 @@ export function DeliveriesPage({
     [hookId, String(search)],
     WATCH_MS,
   );
+  const health = useLoad(() => hookCall<HookHealth>(project.id, 'GET', `/${hookId}/health`), [hookId], 10_000);
   const changed = async () => {
-    await Promise.all([hook.reload(), deliveries.reload()]);
+    await Promise.all([hook.reload(), deliveries.reload(), health.reload()]);
   };
   const actions = useHookActions(project, changed, () => toHooks(project));
   const resend = async ({ deliveryId }: Delivery) => {
     await hookCall(project.id, 'POST', `/${hookId}/deliveries/${deliveryId}/resend`, {});
-    toast('The delivery is sent again');
-    await deliveries.reload();
+    toast('The delivery is sent now');
+    await changed();
   };
   const back = { href: href(['p', project.id, 'webhooks']), text: 'Webhooks' };
   return (
@@ -138,9 +133,14 @@ export function DeliveriesPage({
         ) : (
           <>
             <Head
-              title="Webhook"
+              title={found.name ?? 'Webhook'}
               back={back}
-              note={<span class="mono">{found.webhookURL}</span>}
+              note={
+                <>
+                  <span class="mono">{found.webhookURL}</span>
+                  {found.description !== undefined && <span class="description">{found.description}</span>}
+                </>
+              }
               actions={
                 <>
                   <Button icon={Send} onClick={() => actions.test(found)}>
@@ -150,7 +150,7 @@ export function DeliveriesPage({
                 </>
               }
             />
-            <HookFacts hook={found} />
+            <HookFacts hook={found} health={health.data} />
             {(deliveries.data?.missed ?? []).map(({ fromSlot, toSlot, events, reason }) => (
               <Notice
                 key={fromSlot}
@@ -165,11 +165,11 @@ export function DeliveriesPage({
             ))}
             <Card
               title="Deliveries"
-              note="newest first; the list follows by itself"
+              note="newest first, updated every 2 seconds"
               flush
               actions={
-                <Button icon={RefreshCw} onClick={() => setRecovers(true)}>
-                  Recover failed
+                <Button icon={RefreshCw} onClick={() => setResends(true)}>
+                  Resend…
                 </Button>
               }
             >
@@ -202,8 +202,8 @@ export function DeliveriesPage({
               </Show>
             </Card>
             {actions.dialogs}
-            {recovers && (
-              <RecoverDialog project={project} hook={found} onClose={() => setRecovers(false)} onDone={changed} />
+            {resends && (
+              <ResendDialog project={project} hook={found} onClose={() => setResends(false)} onDone={changed} />
             )}
           </>
         )
@@ -212,14 +212,40 @@ export function DeliveriesPage({
   );
 }
 
-function HookFacts({ hook }: { hook: Webhook }) {
+function HookFacts({ hook, health }: { hook: Webhook; health: HookHealth | null }) {
   const { transactionTypes } = hook;
   return (
     <Card flush>
       <dl class="stats">
         <Stat name="State">
-          <HookState hook={hook} />
+          <HookState hook={hook} health={health ?? undefined} />
         </Stat>
+        {health !== null && (
+          <>
+            <Stat
+              name="Success, 24 h"
+              tone={isLow(health) ? 'bad' : 'plain'}
+              note={`${number(health.attempts.failed)} of ${number(health.attempts.succeeded + health.attempts.failed)} attempts failed`}
+            >
+              {rateText(health)}
+            </Stat>
+            <Stat name="Last delivery">
+              <Time at={health.lastDeliveredAt} />
+            </Stat>
+            <Stat
+              name="Waiting"
+              note={
+                health.nextAttemptAt === null ? undefined : (
+                  <>
+                    next attempt <Time at={health.nextAttemptAt} />
+                  </>
+                )
+              }
+            >
+              {number(health.waiting + health.held)}
+            </Stat>
+          </>
+        )}
         <Stat name="Type">{typeName(hook.webhookType)}</Stat>
         <Stat name="Addresses">{number(addressCountOf(hook))}</Stat>
         <Stat
@@ -230,6 +256,12 @@ function HookFacts({ hook }: { hook: Webhook }) {
         </Stat>
         <Stat name="Retries">{capital(hook.retryPreset)}</Stat>
       </dl>
+      {health !== null && (
+        <div class="bars-row">
+          <HealthBars health={health} wide />
+          <p class="soft small">{health.days[0]?.day} to today: attempts per day, the red part failed</p>
+        </div>
+      )}
     </Card>
   );
 }
@@ -310,20 +342,30 @@ function DeliveryTable({
         },
         { name: 'Created', show: ({ createdAt }) => <Time at={createdAt} /> },
         {
+          name: 'Next attempt',
+          show: ({ nextAttemptAt }) => (nextAttemptAt === null ? '–' : <Time at={nextAttemptAt} />),
+        },
+        {
           name: 'Actions',
           isActions: true,
-          show: (delivery) =>
-            delivery.status === 'pending' ? null : (
-              <Button icon={RotateCw} kind="quiet" onClick={() => onResend(delivery)}>
-                Resend
-              </Button>
-            ),
+          show: (delivery) => (
+            <Button icon={RotateCw} kind="quiet" onClick={() => onResend(delivery)}>
+              {delivery.status === 'pending' ? 'Send now' : 'Resend'}
+            </Button>
+          ),
         },
       ]}
     />
   );
 }
 
+const RESENT = [
+  ['undelivered', 'All that were not delivered'],
+  ['pending', 'Only waiting ones'],
+  ['failed', 'Only failed ones'],
+  ['discarded', 'Only discarded ones'],
+  ['all', 'All, also delivered ones'],
+] as const;
 const SPANS = [
   ['1', 'The last hour'],
   ['24', 'The last 24 hours'],
@@ -334,7 +376,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
-function RecoverDialog({
+function ResendDialog({
   project,
   hook,
   onClose,
@@ -345,12 +387,13 @@ function RecoverDialog({
   onClose: () => void;
   onDone: () => Promise<void>;
 }) {
-  const [hours, setHours] = useState('24');
+  const [hours, setHours] = useState('0');
+  const [status, setStatus] = useState('undelivered');
   const choices = useLoad(() => get<Choices>('/choices'), []);
   // Times before the oldest deliveries are refused.
   const oldestMs = (choices.data?.failedDays ?? 1) * DAY_MS - MINUTE_MS;
   return (
-    <Dialog title="Recover failed deliveries" onClose={onClose}>
+    <Dialog title="Resend deliveries" onClose={onClose}>
       <Form
         submit="Send again"
         onCancel={onClose}
@@ -359,20 +402,24 @@ function RecoverDialog({
           const { queued, remaining } = await hookCall<{ queued: number; remaining: number }>(
             project.id,
             'POST',
-            `/${hook.webhookID}/recover`,
-            { since: new Date(since).toISOString() },
+            `/${hook.webhookID}/resend`,
+            { status, since: new Date(since).toISOString() },
           );
-          const more = remaining > 0 ? `; ${number(remaining)} more: recover again` : '';
+          const more = remaining > 0 ? `; ${number(remaining)} more: resend again` : '';
           toast(
             queued === 0
-              ? 'No failed or discarded delivery in this time'
+              ? 'No such delivery in this time'
               : `${count(queued, 'delivery', 'deliveries')} ${queued === 1 ? 'is' : 'are'} sent again${more}`,
           );
           onClose();
           await onDone();
         }}
       >
-        <p>Failed and discarded deliveries are sent again, oldest first, with one attempt each and the same id.</p>
+        <p>
+          Waiting deliveries are attempted now. Finished ones are sent again, oldest first, with one attempt each and
+          the same id.
+        </p>
+        <SelectField label="Deliveries" value={status} options={RESENT} onValue={setStatus} />
         <SelectField label="Created in" value={hours} options={SPANS} onValue={setHours} />
       </Form>
     </Dialog>
@@ -389,7 +436,7 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
   );
   const resend = async () => {
     await hookCall(project.id, 'POST', `/${hookId}/deliveries/${id}/resend`, {});
-    toast('The delivery is sent again');
+    toast('The delivery is sent now');
     await delivery.reload();
   };
   return (
@@ -401,10 +448,9 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
           ? {}
           : { note: <TransactionNote project={project} signature={delivery.data.signature} /> })}
         actions={
-          delivery.data !== null &&
-          delivery.data.status !== 'pending' && (
+          delivery.data !== null && (
             <Button kind="main" icon={RotateCw} onClick={resend}>
-              Resend
+              {delivery.data.status === 'pending' ? 'Send now' : 'Resend'}
             </Button>
           )
         }

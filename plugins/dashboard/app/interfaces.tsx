@@ -252,7 +252,7 @@ function UploadDialog({ project, program, onClose, onDone }: UploadDialogProps) 
     const [idl, wanted, slot] = [objectOf(text), address.trim(), from.trim()];
     const found = {
       ...(ADDRESS.test(wanted) ? {} : { address: NO_ADDRESS }),
-      ...(idl === null ? { idl: 'This is no JSON object' } : {}),
+      ...(idl === null ? { idl: 'This is not a JSON object' } : {}),
       ...(isLater && !/^\d{1,12}$/.test(slot) ? { from: 'A slot is a whole number' } : {}),
     };
     setErrors(found);

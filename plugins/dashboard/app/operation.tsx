@@ -65,16 +65,39 @@ export function TreesPage() {
           {(found) => (
             <Table
               caption="Trees"
+              tools="trees"
               keyOf={({ tree }) => tree}
               rows={found.trees}
               empty={<Empty title="No trees">The plugin compression is off, or no tree was seen yet.</Empty>}
               columns={[
-                { name: 'Tree', isTitle: true, show: ({ tree }) => <Id text={tree} kept={10} /> },
-                { name: 'State', show: ({ state }) => <Badge tone={TREE_TONES[state] ?? 'bad'}>{state}</Badge> },
-                { name: 'Type', show: ({ type }) => TREE_TYPES[type] ?? String(type) },
-                { name: 'Leaves', isNumber: true, show: ({ size }) => number(size) },
-                { name: 'Slots since checked', isNumber: true, show: ({ lag }) => number(lag) },
-                { name: 'Reason', show: ({ reason }) => (reason === null ? '–' : <span class="soft">{reason}</span>) },
+                {
+                  name: 'Tree',
+                  isTitle: true,
+                  value: ({ tree }) => tree,
+                  show: ({ tree }) => <Id text={tree} kept={10} />,
+                },
+                {
+                  name: 'State',
+                  value: ({ state }) => state,
+                  show: ({ state }) => <Badge tone={TREE_TONES[state] ?? 'bad'}>{state}</Badge>,
+                },
+                {
+                  name: 'Type',
+                  value: ({ type }) => TREE_TYPES[type] ?? String(type),
+                  show: ({ type }) => TREE_TYPES[type] ?? String(type),
+                },
+                { name: 'Leaves', isNumber: true, value: ({ size }) => size, show: ({ size }) => number(size) },
+                {
+                  name: 'Slots since checked',
+                  isNumber: true,
+                  value: ({ lag }) => lag,
+                  show: ({ lag }) => number(lag),
+                },
+                {
+                  name: 'Reason',
+                  value: ({ reason }) => reason,
+                  show: ({ reason }) => (reason === null ? '–' : <span class="soft">{reason}</span>),
+                },
               ]}
             />
           )}
@@ -397,7 +420,7 @@ const HOOK_WORDS: readonly (readonly [pattern: RegExp, title: string])[] = [
   [/\/secret\/rotate/, 'Renewed the signing secret of a webhook'],
   [/\/test/, 'Sent a test event'],
   [/\/(resend|replay)$/, 'Sent a delivery again'],
-  [/\/recover/, 'Recovered failed deliveries'],
+  [/\/recover/, 'Sent failed deliveries again'],
 ];
 const WORDS: Readonly<Record<string, string>> = {
   'session.open': 'Logged in',

@@ -2,6 +2,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import {
   type AnsweredRequest,
   type ChainState,
+  type FailingHook,
   get,
   type Health,
   hookCall,
@@ -17,7 +18,7 @@ import {
 } from './api.ts';
 import { bytes, capital, day, duration, number, short, span } from './format.ts';
 import { go, href } from './place.ts';
-import { type Line, Plot } from './plot.tsx';
+import { type Line, Plot, Spark } from './plot.tsx';
 import { troublesOf } from './trouble.ts';
 import { Badge, Button, Card, Empty, Head, Notice, Segments, Show, Stat, Table, useLoad } from './ui.tsx';
 import { RequestTable, UsagePlot } from './usage.tsx';
@@ -30,6 +31,7 @@ const RANGES = [
 type Range = (typeof RANGES)[number][0];
 const HEALTH_MS = 5_000;
 const LATELY_MS = 30_000;
+const FAILING_MS = 10_000;
 const REOPEN_MS = 2_000;
 /** Points that count as the last minutes. */
 const RECENT_POINTS = 15;
@@ -81,11 +83,20 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
     [range],
     LATELY_MS,
   );
+  const failing = useLoad(() => get<{ webhooks: readonly FailingHook[] }>('/failing-webhooks'), [], FAILING_MS);
+  const hour = range === '1h' ? series.data : lately.data;
   const recent = ((range === '1h' ? series.data : lately.data)?.points ?? []).slice(-RECENT_POINTS);
   return (
     <>
       <Head title="Overview" note={live === null ? 'Connecting…' : chainNote(live.chains)} />
-      <Status health={health.data} live={live} recent={recent} error={health.error} />
+      <Status
+        health={health.data}
+        live={live}
+        recent={recent}
+        failing={failing.data?.webhooks ?? []}
+        error={health.error}
+      />
+      <KeyFigures health={health.data} live={live} series={hour} failing={failing.data?.webhooks.length ?? null} />
       <div class="toolbar">
         <h2>Activity</h2>
         <Segments
@@ -122,14 +133,16 @@ function Status({
   health,
   live,
   recent,
+  failing,
   error,
 }: {
   health: Health | null;
   live: Live | null;
   recent: readonly SeriesPoint[];
+  failing: readonly FailingHook[];
   error: Error | null;
 }) {
-  const troubles = troublesOf(health, live, recent);
+  const troubles = troublesOf(health, live, recent, failing);
   if (error !== null && health === null) return <Notice tone="bad" title={error.message} role="alert" />;
   if (health === null) return <Notice tone="plain" title="Checking…" />;
   if (troubles.length === 0)
@@ -148,6 +161,79 @@ function Status({
         </Notice>
       ))}
     </div>
+  );
+}
+
+// --------------------------------------------------------------------------------------------------------- key figures
+
+const sumsOf = (grid: Grid, family: string): (number | null)[] => {
+  const keys = labelsOf(grid, family).map((label) => `${family}.${label}`);
+  return grid.points.map((point, at) =>
+    point === undefined
+      ? null
+      : (keys.reduce((all, key) => all + (point.sums[key] ?? 0), 0) * MINUTE_MS) /
+        (grid.stepMs * (grid.shares[at] as number)),
+  );
+};
+const newest = (values: readonly (number | null)[]): number | null =>
+  values.findLast((value) => value !== null) ?? null;
+
+/** What an operator looks at first: now, with the last hour as a line. */
+function KeyFigures({
+  health,
+  live,
+  series,
+  failing,
+}: {
+  health: Health | null;
+  live: Live | null;
+  series: Series | null;
+  failing: number | null;
+}) {
+  const grid = useMemo(() => (series === null ? null : gridOf(series)), [series]);
+  const lines = useMemo(() => {
+    if (grid === null) return null;
+    return {
+      requests: sumsOf(grid, 'requests'),
+      errors: sumsOf(grid, 'errors'),
+      p99: gauges(grid, ({ latency }) => latency?.p99),
+      lag: gauges(grid, ({ peaks }) => peaks['lag.main']),
+    };
+  }, [grid]);
+  const [main] = live?.chains ?? [];
+  const [requests, errors, p99] = [lines?.requests, lines?.errors, lines?.p99].map((values) => newest(values ?? []));
+  const lag = main?.lagSeconds ?? null;
+  return (
+    <Card flush>
+      <dl class="stats figures" aria-label="Key figures">
+        <Stat name="Ready" tone={health === null ? 'plain' : health.ready ? 'good' : 'bad'}>
+          {health === null ? '–' : health.ready ? 'yes' : 'no'}
+        </Stat>
+        <Stat
+          name="Behind the tip"
+          tone={main?.isLate === true ? 'warn' : 'plain'}
+          note={<Spark values={lines?.lag ?? []} />}
+        >
+          {lag === null ? '–' : lag < 1 ? '0 s' : span(lag * 1_000)}
+        </Stat>
+        <Stat name="Failing webhooks" tone={(failing ?? 0) > 0 ? 'bad' : 'plain'}>
+          {number(failing)}
+        </Stat>
+        <Stat name="Requests a minute" note={<Spark values={lines?.requests ?? []} />}>
+          {requests == null ? '–' : short(requests)}
+        </Stat>
+        <Stat
+          name="Errors a minute"
+          tone={(errors ?? 0) > 0 ? 'warn' : 'plain'}
+          note={<Spark values={lines?.errors ?? []} />}
+        >
+          {errors == null ? '–' : short(errors)}
+        </Stat>
+        <Stat name="Latency, p99" note={<Spark values={lines?.p99 ?? []} />}>
+          {p99 == null ? '–' : seconds(p99)}
+        </Stat>
+      </dl>
+    </Card>
   );
 }
 
@@ -198,7 +284,7 @@ const OUTCOME_NAMES: Readonly<Record<string, string>> = {
 };
 const OUTCOME_COLORS: Readonly<Record<string, number>> = { done: 3, retry: 1, failed: 5, held: 4, discarded: 6 };
 const MINUTE_MS = 60_000;
-const COLORS = 6;
+const COLORS = 7;
 
 const labelsOf = ({ points }: Grid, family: string): readonly string[] => [
   ...new Set(

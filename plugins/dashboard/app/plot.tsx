@@ -33,7 +33,7 @@ function readColors(place: HTMLElement): (name: string) => string {
   const probe = document.createElement('span');
   place.append(probe);
   const found = new Map<string, string>();
-  for (const name of ['soft', 'line', 'panel', ...[1, 2, 3, 4, 5, 6].map((n) => `series-${n}`)]) {
+  for (const name of ['soft', 'line', 'panel', ...[1, 2, 3, 4, 5, 6, 7].map((n) => `series-${n}`)]) {
     probe.style.color = `var(--${name})`;
     found.set(name, getComputedStyle(probe).color);
   }
@@ -59,6 +59,33 @@ const legendValue = ({ values }: Line, at: number | null, sum: PlotProps['sum'])
   if (sum === 'total') return known.reduce((all, value) => all + value, 0);
   return sum === 'peak' ? Math.max(...known) : (known.at(-1) as number);
 };
+
+const SPARK = { width: 120, height: 26 } as const;
+
+/** A small line without axes; the number beside it says the newest value. Gaps are where nothing is known. */
+export function Spark({ values }: { values: readonly (number | null)[] }) {
+  const known = values.filter((value) => value !== null);
+  if (known.length < 2) return <svg class="spark" viewBox={`0 0 ${SPARK.width} ${SPARK.height}`} aria-hidden="true" />;
+  const most = Math.max(...known) || 1;
+  const step = SPARK.width / Math.max(1, values.length - 1);
+  let isDown = false;
+  const path = values
+    .map((value, at) => {
+      if (value === null) {
+        isDown = false;
+        return '';
+      }
+      const mark = isDown ? 'L' : 'M';
+      isDown = true;
+      return `${mark}${(at * step).toFixed(1)} ${(SPARK.height - 2 - (value / most) * (SPARK.height - 4)).toFixed(1)}`;
+    })
+    .join('');
+  return (
+    <svg class="spark" viewBox={`0 0 ${SPARK.width} ${SPARK.height}`} preserveAspectRatio="none" aria-hidden="true">
+      <path d={path} />
+    </svg>
+  );
+}
 
 /** A plot over time, with a legend that has its numbers as text. The library is loaded with the first plot. */
 export function Plot({ title, times, lines, kind = 'line', show = short, sum = 'last', whole = false }: PlotProps) {

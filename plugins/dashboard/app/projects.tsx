@@ -53,6 +53,7 @@ export function ProjectsPage() {
       <Card flush>
         <Table
           caption="Projects"
+          tools="projects"
           keyOf={({ id }) => id}
           rows={projects}
           empty={<Empty title="No projects yet" action={create} />}
@@ -60,16 +61,22 @@ export function ProjectsPage() {
             {
               name: 'Name',
               isTitle: true,
+              value: ({ id, name }) => (name === '' ? id : name),
               show: ({ id, name }) => <a href={href(['p', id, 'keys'])}>{name === '' ? id : name}</a>,
             },
-            { name: 'Id', show: ({ id }) => <Id text={id} kept={8} /> },
-            { name: 'Plan', show: ({ plan }) => plan },
+            { name: 'Id', value: ({ id }) => id, show: ({ id }) => <Id text={id} kept={8} /> },
+            { name: 'Plan', value: ({ plan }) => plan, show: ({ plan }) => plan },
             {
               name: 'State',
+              value: ({ isDisabled }) => (isDisabled ? 'disabled' : 'active'),
               show: ({ isDisabled }) =>
                 isDisabled ? <Badge tone="warn">disabled</Badge> : <Badge tone="good">active</Badge>,
             },
-            { name: 'Created', show: ({ createdAt }) => <Time at={createdAt} /> },
+            {
+              name: 'Created',
+              value: ({ createdAt }) => utc(createdAt),
+              show: ({ createdAt }) => <Time at={createdAt} />,
+            },
             {
               name: 'Actions',
               isActions: true,
@@ -261,6 +268,7 @@ export function KeysPage({ project }: { project: Project }) {
           {(found) => (
             <Table
               caption="API keys"
+              tools="keys"
               keyOf={({ id }) => id}
               rows={[...found.keys].sort(
                 (a, b) => Number(b.state === 'active') - Number(a.state === 'active') || b.createdAt - a.createdAt,
@@ -274,6 +282,7 @@ export function KeysPage({ project }: { project: Project }) {
                 {
                   name: 'Key',
                   isTitle: true,
+                  value: ({ name, prefix }) => `${name} ${prefix}`.trim(),
                   show: ({ name, prefix }) => (
                     <>
                       {name !== '' && <span class="strong">{name} </span>}
@@ -281,12 +290,25 @@ export function KeysPage({ project }: { project: Project }) {
                     </>
                   ),
                 },
-                { name: 'State', show: ({ state }) => <Badge tone={KEY_TONES[state]}>{state}</Badge> },
+                {
+                  name: 'State',
+                  value: ({ state }) => state,
+                  show: ({ state }) => <Badge tone={KEY_TONES[state]}>{state}</Badge>,
+                },
                 { name: 'Limits', show: (key) => <Limits of={key} /> },
-                { name: 'Last use', show: ({ usedAt }) => (usedAt === null ? 'never' : <Time at={usedAt} />) },
-                { name: 'Created', show: ({ createdAt }) => <Time at={createdAt} /> },
+                {
+                  name: 'Last use',
+                  value: ({ usedAt }) => (usedAt === null ? null : utc(usedAt)),
+                  show: ({ usedAt }) => (usedAt === null ? 'never' : <Time at={usedAt} />),
+                },
+                {
+                  name: 'Created',
+                  value: ({ createdAt }) => utc(createdAt),
+                  show: ({ createdAt }) => <Time at={createdAt} />,
+                },
                 {
                   name: 'Expires',
+                  value: ({ expiresAt }) => (expiresAt === null ? null : utc(expiresAt)),
                   show: ({ expiresAt }) =>
                     expiresAt === null ? (
                       'never'

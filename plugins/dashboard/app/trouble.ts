@@ -1,5 +1,5 @@
 /** What is wrong with the daemon, as sentences with what to do. */
-import type { ChainState, Health, Live, SeriesPoint, UpstreamState } from './api.ts';
+import type { ChainState, FailingHook, Health, Live, SeriesPoint, UpstreamState } from './api.ts';
 import { capital, count, number, span } from './format.ts';
 
 export interface Trouble {
@@ -45,8 +45,14 @@ function ofChain(chain: ChainState): Trouble[] {
   if (chain.openGaps > 0)
     found.push({
       tone: 'warn',
-      title: `${count(chain.openGaps, 'range')} of slots of ${name} ${chain.openGaps === 1 ? 'is' : 'are'} missing`,
-      advice: 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones.',
+      title:
+        chain.openGaps === 1
+          ? `A range of slots of ${name} is missing`
+          : `${number(chain.openGaps)} ranges of slots of ${name} are missing`,
+      advice:
+        chain.openGaps === 1
+          ? 'It is filled as soon as an upstream has its blocks. An archive upstream helps with old ones.'
+          : 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones.',
       link: { path: ['gaps'], text: 'Gaps' },
     });
   return found;
@@ -135,15 +141,33 @@ function ofSeries(points: readonly SeriesPoint[]): Trouble[] {
         'The plot of errors shows which product. The page Requests of a project shows status and route of each call.',
       link: TO_PROJECTS,
     });
-  const [failed, done] = [sum(/^deliveries\.(failed|retry)$/), sum(/^deliveries\.done$/)];
-  if (failed + done >= MIN_CALLS && failed / (failed + done) >= BAD_SHARE)
-    found.push({
-      tone: 'warn',
-      title: `${Math.round((100 * failed) / (failed + done))} % of the attempts to deliver failed in the last minutes`,
-      advice: 'The page Webhooks of a project shows which receiver fails, and sends failed deliveries again.',
-      link: TO_PROJECTS,
-    });
   return found;
+}
+
+const NAMED_HOOKS = 5;
+
+/** Each failing webhook with the page where it is mended. */
+function ofHooks(failing: readonly FailingHook[]): Trouble[] {
+  const named = failing.slice(0, NAMED_HOOKS).map(
+    ({ webhookID, project, name, host, succeeded, failed }): Trouble => ({
+      tone: 'warn',
+      title: `Webhook ${name ?? host}: ${number(failed)} of ${count(failed + succeeded, 'attempt')} of the last hour failed`,
+      advice: 'Look at the answers of the receiver. When it works again, send what waits with Resend.',
+      link: { path: ['p', project, 'webhooks', webhookID], text: 'Open the webhook' },
+    }),
+  );
+  const more = failing.length - named.length;
+  return more === 0
+    ? named
+    : [
+        ...named,
+        {
+          tone: 'warn',
+          title: `${count(more, 'more webhook')} ${more === 1 ? 'is' : 'are'} failing`,
+          advice: 'The page Webhooks of each project shows them.',
+          link: TO_PROJECTS,
+        },
+      ];
 }
 
 /** The worst first. `recent`: the points of the last minutes. */
@@ -151,10 +175,12 @@ export function troublesOf(
   health: Health | null,
   live: Live | null,
   recent: readonly SeriesPoint[],
+  failing: readonly FailingHook[] = [],
 ): readonly Trouble[] {
   const all = [
     ...(live === null ? [] : [...ofUpstreams(live.upstreams), ...live.chains.flatMap(ofChain)]),
     ...(health === null ? [] : ofChecks(health)),
+    ...ofHooks(failing),
     ...ofSeries(recent),
   ];
   // A reason of readiness that no sentence covers must not be lost.

@@ -13,6 +13,7 @@ import {
   CircleAlert,
   CircleCheck,
   Copy,
+  Download,
   Ellipsis,
   type Icon,
   Info,
@@ -424,6 +425,8 @@ export const breakable = (text: string): ComponentChildren =>
 export interface Column<T> {
   readonly name: string;
   readonly show: (row: T) => ComponentChildren;
+  /** By which rows are sorted and found, and what CSV has of the cell; null: nothing is known. */
+  readonly value?: (row: T) => string | number | null;
   readonly isNumber?: boolean;
   /** The cell that names the row; in a card it stands above the others. */
   readonly isTitle?: boolean;
@@ -441,28 +444,118 @@ interface TableProps<T> {
   readonly empty: ComponentChildren;
   /** On narrow screens the cells of a row follow each other, for lists of many rows: numbers with their label, others without. */
   readonly dense?: boolean;
+  /** The rows are all that there are: they can be searched, sorted, turned by pages and saved as a CSV file of this name. */
+  readonly tools?: string;
+}
+
+const PAGE_ROWS = 50;
+/** Fewer rows are seen at a glance. */
+const SEARCHED_ROWS = 6;
+
+const textOf = <T,>(columns: readonly Column<T>[], row: T): string =>
+  columns
+    .map(({ value }) => value?.(row) ?? '')
+    .join(' ')
+    .toLowerCase();
+
+function compare(a: string | number | null, b: string | number | null): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  return typeof a === 'number' && typeof b === 'number'
+    ? a - b
+    : String(a).localeCompare(String(b), 'en', { numeric: true });
+}
+
+/** A text that begins like a formula would be run by a spreadsheet. */
+const csvCell = (value: string | number | null): string => {
+  const text = value === null ? '' : String(value);
+  const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+};
+
+function saveCsv<T>(name: string, columns: readonly Column<T>[], rows: readonly T[]): void {
+  const shown = columns.filter(({ value }) => value !== undefined);
+  const lines = [
+    shown.map((column) => column.name),
+    ...rows.map((row) => shown.map(({ value }) => value?.(row) ?? null)),
+  ];
+  const text = lines.map((line) => line.map(csvCell).join(',')).join('\r\n');
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([`${text}\r\n`], { type: 'text/csv' }));
+  link.download = `${name}.csv`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/** The rows of a table with search, order and page; all of them without tools. */
+function useTools<T>(columns: readonly Column<T>[], rows: readonly T[], tools: string | undefined) {
+  const [search, setSearch] = useState('');
+  const [order, setOrder] = useState<{ readonly name: string; readonly isDown: boolean } | null>(null);
+  const [page, setPage] = useState(0);
+  const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+  const found =
+    words.length === 0 ? rows : rows.filter((row) => words.every((word) => textOf(columns, row).includes(word)));
+  const value = columns.find(({ name }) => name === order?.name)?.value;
+  const sorted =
+    value === undefined
+      ? found
+      : [...found].sort((a, b) => {
+          const [left, right] = [value(a), value(b)];
+          // What is not known stands last in both directions.
+          const isTurned = order?.isDown === true && left !== null && right !== null;
+          return isTurned ? compare(right, left) : compare(left, right);
+        });
+  const pages = tools === undefined ? 1 : Math.max(1, Math.ceil(sorted.length / PAGE_ROWS));
+  const at = Math.min(page, pages - 1);
+  return {
+    search,
+    setSearch: (text: string) => {
+      setSearch(text);
+      setPage(0);
+    },
+    order,
+    turn: (name: string) => setOrder((now) => ({ name, isDown: now?.name === name && !now.isDown })),
+    sorted,
+    shown: tools === undefined ? rows : sorted.slice(at * PAGE_ROWS, (at + 1) * PAGE_ROWS),
+    page: at,
+    pages,
+    setPage,
+  };
 }
 
 /** A table; on narrow screens each row is a card. The roles are written out, because a browser drops those of tables shown as blocks. */
-export function Table<T>({ caption, columns, rows, keyOf, empty, dense = false }: TableProps<T>) {
+export function Table<T>({ caption, columns, rows, keyOf, empty, dense = false, tools }: TableProps<T>) {
+  const list = useTools(columns, rows, tools);
   if (rows.length === 0) return <>{empty}</>;
   const classOf = ({ isNumber, isTitle, isMinor, isActions }: Column<T>) =>
     Object.entries({ number: isNumber, title: isTitle, minor: isMinor, 'row-actions': isActions })
       .flatMap(([name, isSet]) => (isSet === true ? [name] : []))
       .join(' ');
-  return (
+  const headOf = ({ name, value, isActions }: Column<T>) => {
+    if (isActions === true) return <span class="hidden">{name}</span>;
+    if (tools === undefined || value === undefined) return name;
+    const isOwn = list.order?.name === name;
+    return (
+      <button type="button" class="sort" onClick={() => list.turn(name)}>
+        {name}
+        <span aria-hidden="true">{isOwn ? (list.order?.isDown === true ? ' ↓' : ' ↑') : ''}</span>
+      </button>
+    );
+  };
+  const sortOf = ({ name }: Column<T>) =>
+    list.order?.name === name ? (list.order.isDown ? 'descending' : 'ascending') : undefined;
+  const table = (
     <table role="table" class={dense ? 'table dense' : 'table'} aria-label={caption}>
       <thead role="rowgroup">
         <tr role="row">
           {columns.map((column) => (
-            <th key={column.name} role="columnheader" scope="col" class={classOf(column)}>
-              {column.isActions === true ? <span class="hidden">{column.name}</span> : column.name}
+            <th key={column.name} role="columnheader" scope="col" class={classOf(column)} aria-sort={sortOf(column)}>
+              {headOf(column)}
             </th>
           ))}
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {rows.map((row) => (
+        {list.shown.map((row) => (
           <tr key={keyOf(row)} role="row">
             {columns.map((column) => {
               const shown = column.show(row);
@@ -481,6 +574,40 @@ export function Table<T>({ caption, columns, rows, keyOf, empty, dense = false }
         ))}
       </tbody>
     </table>
+  );
+  if (tools === undefined) return table;
+  return (
+    <>
+      <div class="table-tools">
+        {rows.length >= SEARCHED_ROWS && (
+          <input
+            type="search"
+            aria-label={`Search in ${caption}`}
+            placeholder="Search"
+            spellcheck={false}
+            value={list.search}
+            onInput={(event) => list.setSearch(event.currentTarget.value)}
+          />
+        )}
+        <Button kind="quiet" icon={Download} onClick={() => saveCsv(tools, columns, list.sorted)}>
+          CSV
+        </Button>
+      </div>
+      {list.sorted.length === 0 ? <Empty title="Nothing matches the search" /> : table}
+      {list.pages > 1 && (
+        <nav class="pages" aria-label={`Pages of ${caption}`}>
+          <Button kind="quiet" disabled={list.page === 0} onClick={() => list.setPage(list.page - 1)}>
+            ← Before
+          </Button>
+          <span class="soft">
+            {list.page + 1} of {list.pages}
+          </span>
+          <Button kind="quiet" disabled={list.page + 1 === list.pages} onClick={() => list.setPage(list.page + 1)}>
+            Next →
+          </Button>
+        </nav>
+      )}
+    </>
   );
 }
 

@@ -12,20 +12,7 @@ import {
 import { bytes, day, duration, number, short, utc } from './format.ts';
 import { Download } from './icons.tsx';
 import { type Line, Plot } from './plot.tsx';
-import {
-  Badge,
-  Button,
-  breakable,
-  Card,
-  Empty,
-  Head,
-  SelectField,
-  Show,
-  Stat,
-  Table,
-  TextField,
-  useLoad,
-} from './ui.tsx';
+import { Badge, breakable, Card, Empty, Head, Id, SelectField, Show, Stat, Table, TextField, useLoad } from './ui.tsx';
 
 const PRODUCT_NAMES: Readonly<Record<string, string>> = {
   rpc: 'JSON-RPC',
@@ -197,13 +184,9 @@ const STATES = [
 ] as const;
 
 /** Rows shown at first: a phone shows each as a card. */
-const SHOWN = 50;
-
 /** The last calls of a project. */
 export function RequestsPage({ project }: { project: Project }) {
   const [state, setState] = useState('');
-  const [text, setText] = useState('');
-  const [isLong, setLong] = useState(false);
   const path = `/projects/${project.id}`;
   const requests = useLoad(
     () => get<{ requests: readonly AnsweredRequest[] }>(`${path}/requests`),
@@ -211,11 +194,6 @@ export function RequestsPage({ project }: { project: Project }) {
     3_000,
   );
   const keys = useLoad(() => get<{ keys: readonly Key[] }>(`${path}/keys`), [project.id]);
-  const matches = (one: AnsweredRequest) =>
-    (state === '' || isError(one) === (state === 'error')) &&
-    `${one.method} ${one.route} ${one.rpc ?? ''} ${one.status} ${one.requestId}`
-      .toLowerCase()
-      .includes(text.toLowerCase());
   return (
     <>
       <Head
@@ -224,30 +202,16 @@ export function RequestsPage({ project }: { project: Project }) {
       />
       <div class="filters">
         <SelectField label="Status" value={state} options={STATES} onValue={setState} />
-        <TextField
-          label="Search"
-          type="search"
-          placeholder="Route, method, status, request id"
-          value={text}
-          onValue={setText}
-        />
       </div>
       <Card flush>
         <Show of={requests} lines={8}>
-          {(found) => {
-            const all = found.requests.filter(matches);
-            const left = isLong ? 0 : all.length - SHOWN;
-            return (
-              <>
-                <RequestTable requests={left > 0 ? all.slice(0, SHOWN) : all} keys={keys.data?.keys ?? []} />
-                {left > 0 && (
-                  <p class="pages">
-                    <Button onClick={() => setLong(true)}>Show {left} more</Button>
-                  </p>
-                )}
-              </>
-            );
-          }}
+          {(found) => (
+            <RequestTable
+              tools
+              requests={found.requests.filter((one) => state === '' || isError(one) === (state === 'error'))}
+              keys={keys.data?.keys ?? []}
+            />
+          )}
         </Show>
       </Card>
     </>
@@ -264,7 +228,15 @@ function statusOf({ status, rpc, rpcFailed }: AnsweredRequest): string {
   return rpc?.startsWith('batch(') ? `${status}, ${rpcFailed} failed` : `${status}, RPC error`;
 }
 
-export function RequestTable({ requests, keys }: { requests: readonly AnsweredRequest[]; keys: readonly Key[] }) {
+export function RequestTable({
+  requests,
+  keys,
+  tools = false,
+}: {
+  requests: readonly AnsweredRequest[];
+  keys: readonly Key[];
+  tools?: boolean;
+}) {
   const keyName = (id: string | null) => {
     if (id === null) return 'no key';
     const key = keys.find((one) => one.id === id);
@@ -273,6 +245,7 @@ export function RequestTable({ requests, keys }: { requests: readonly AnsweredRe
   return (
     <Table
       caption="Requests, newest first"
+      {...(tools ? { tools: 'requests' } : {})}
       dense
       keyOf={({ requestId }) => requestId}
       rows={requests}
@@ -281,6 +254,7 @@ export function RequestTable({ requests, keys }: { requests: readonly AnsweredRe
         {
           name: 'Call',
           isTitle: true,
+          value: ({ method, route, rpc }) => `${method} ${rpc ?? route}`,
           show: ({ method, route, rpc }) => (
             <span class="call">
               <span class="method">{method}</span> <code>{breakable(rpc ?? route)}</code>
@@ -289,13 +263,35 @@ export function RequestTable({ requests, keys }: { requests: readonly AnsweredRe
         },
         {
           name: 'Status',
+          value: statusOf,
           show: (one) => <Badge tone={toneOf(one)}>{statusOf(one)}</Badge>,
         },
-        { name: 'Latency', isNumber: true, show: ({ durationMs }) => duration(durationMs) },
-        { name: 'Size', isNumber: true, isMinor: true, show: ({ bytesOut }) => bytes(bytesOut) },
-        { name: 'Credits', isNumber: true, show: ({ credits }) => short(credits) },
-        { name: 'Key', show: ({ keyId }) => keyName(keyId) },
-        { name: 'Time (UTC)', show: ({ at, requestId }) => <time title={`Request ${requestId}`}>{utc(at)}</time> },
+        {
+          name: 'Latency',
+          isNumber: true,
+          value: ({ durationMs }) => durationMs,
+          show: ({ durationMs }) => duration(durationMs),
+        },
+        {
+          name: 'Size',
+          isNumber: true,
+          isMinor: true,
+          value: ({ bytesOut }) => bytesOut,
+          show: ({ bytesOut }) => bytes(bytesOut),
+        },
+        { name: 'Credits', isNumber: true, value: ({ credits }) => credits, show: ({ credits }) => short(credits) },
+        { name: 'Key', value: ({ keyId }) => keyName(keyId), show: ({ keyId }) => keyName(keyId) },
+        {
+          name: 'Request',
+          isMinor: true,
+          value: ({ requestId }) => requestId,
+          show: ({ requestId }) => <Id text={requestId} kept={6} />,
+        },
+        {
+          name: 'Time (UTC)',
+          value: ({ at }) => utc(at),
+          show: ({ at, requestId }) => <time title={`Request ${requestId}`}>{utc(at)}</time>,
+        },
       ]}
     />
   );

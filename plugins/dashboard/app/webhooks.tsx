@@ -1,10 +1,9 @@
 import { useState } from 'preact/hooks';
-import { type Choices, get, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
-import { ago, count, duration, number } from './format.ts';
+import { type Choices, get, type HookHealth, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
+import { ago, count, duration } from './format.ts';
 import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import {
-  Badge,
   Button,
   Card,
   CheckField,
@@ -24,17 +23,13 @@ import {
   Table,
   TextArea,
   TextField,
+  Time,
   toast,
   useLoad,
 } from './ui.tsx';
+import { HealthBars, HookState, isLow, rateText, Waiting } from './webhook-health.tsx';
 
 const REFRESH_MS = 10_000;
-
-export function HookState({ hook }: { hook: Webhook }) {
-  if (hook.active) return <Badge tone="good">on</Badge>;
-  const why = { failure_rate: 'off: too many failures', gone: 'off: receiver is gone' }[hook.disabledReason ?? ''];
-  return <Badge tone={why === undefined ? 'plain' : 'bad'}>{why ?? 'off'}</Badge>;
-}
 
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   enhanced: 'Enhanced',
@@ -64,6 +59,16 @@ export const addressCountOf = ({ addressCount, parsedFilter }: Webhook): number 
 
 export function WebhooksPage({ project }: { project: Project }) {
   const hooks = useLoad(() => hookCall<readonly Webhook[]>(project.id, 'GET', ''), [project.id], REFRESH_MS);
+  const healths = useLoad(
+    () => hookCall<readonly HookHealth[]>(project.id, 'GET', '/health'),
+    [project.id],
+    REFRESH_MS,
+  );
+  const healthOf = ({ webhookID }: Webhook) => healths.data?.find((one) => one.webhookID === webhookID);
+  const ofHealth = (hook: Webhook, show: (health: HookHealth) => preact.ComponentChildren) => {
+    const health = healthOf(hook);
+    return health === undefined ? '–' : show(health);
+  };
   const [isNew, setNew] = useState(false);
   const actions = useHookActions(project, hooks.reload);
   const create = (
@@ -78,6 +83,7 @@ export function WebhooksPage({ project }: { project: Project }) {
         <Show of={hooks}>
           {(all) => (
             <Table
+              tools="webhooks"
               caption="Webhooks"
               keyOf={({ webhookID }) => webhookID}
               rows={all}
@@ -88,25 +94,58 @@ export function WebhooksPage({ project }: { project: Project }) {
               }
               columns={[
                 {
-                  name: 'URL',
+                  name: 'Webhook',
                   isTitle: true,
-                  show: ({ webhookURL, webhookID }) => (
-                    <a class="mono" href={href(['p', project.id, 'webhooks', webhookID])}>
-                      {webhookURL}
-                    </a>
+                  value: ({ name, webhookURL }) => `${name ?? ''} ${webhookURL}`.trim(),
+                  show: ({ name, webhookURL, webhookID }) => (
+                    <>
+                      <a
+                        class={name === undefined ? 'mono' : 'strong'}
+                        href={href(['p', project.id, 'webhooks', webhookID])}
+                      >
+                        {name ?? webhookURL}
+                      </a>
+                      {name !== undefined && <div class="mono soft small">{webhookURL}</div>}
+                    </>
                   ),
                 },
-                { name: 'State', show: (hook) => <HookState hook={hook} /> },
-                { name: 'Type', show: ({ webhookType }) => typeName(webhookType) },
-                { name: 'Addresses', isNumber: true, show: (hook) => number(addressCountOf(hook)) },
                 {
-                  name: 'Transactions',
-                  show: (hook) => transactionText(hook),
+                  name: 'State',
+                  value: (hook) => healthOf(hook)?.state ?? (hook.active ? 'on' : 'off'),
+                  show: (hook) => <HookState hook={hook} health={healthOf(hook)} />,
+                },
+                {
+                  name: 'Success, 24 h',
+                  isNumber: true,
+                  value: (hook) => healthOf(hook)?.successRate ?? null,
+                  show: (hook) =>
+                    ofHealth(hook, (health) => (
+                      <span class={isLow(health) ? 'bad' : undefined}>{rateText(health)}</span>
+                    )),
+                },
+                {
+                  name: 'Last delivery',
+                  value: (hook) => healthOf(hook)?.lastDeliveredAt ?? null,
+                  show: (hook) => ofHealth(hook, ({ lastDeliveredAt }) => <Time at={lastDeliveredAt} />),
+                },
+                {
+                  name: 'Waiting',
+                  value: (hook) => healthOf(hook)?.waiting ?? null,
+                  show: (hook) => ofHealth(hook, (health) => <Waiting health={health} />),
+                },
+                { name: '28 days', show: (hook) => ofHealth(hook, (health) => <HealthBars health={health} />) },
+                {
+                  name: 'Type',
+                  isMinor: true,
+                  value: ({ webhookType }) => typeName(webhookType),
+                  show: ({ webhookType }) => typeName(webhookType),
                 },
                 {
                   name: 'Actions',
                   isActions: true,
-                  show: (hook) => <Menu label={`Actions for ${hook.webhookURL}`} items={actions.of(hook)} />,
+                  show: (hook) => (
+                    <Menu label={`Actions for ${hook.name ?? hook.webhookURL}`} items={actions.of(hook)} />
+                  ),
                 },
               ]}
             />
@@ -222,6 +261,8 @@ export function useHookActions(project: Project, changed: () => Promise<void>, a
 // ---------------------------------------------------------------------------------------------------------------- form
 
 interface Draft {
+  readonly name: string;
+  readonly description: string;
   readonly webhookURL: string;
   readonly webhookType: string;
   readonly addresses: string;
@@ -252,6 +293,8 @@ const NO_FILTER = {
 };
 
 const NEW: Draft = {
+  name: '',
+  description: '',
   webhookURL: '',
   webhookType: 'enhanced',
   addresses: '',
@@ -268,6 +311,8 @@ const NEW: Draft = {
 
 const draftOf = (hook: Webhook): Draft => ({
   ...hook,
+  name: hook.name ?? '',
+  description: hook.description ?? '',
   transactionTypes: hook.transactionTypes,
   addresses: (hook.parsedFilter?.accounts?.include ?? hook.accountAddresses).join('\n'),
   batchSize: String(hook.batchSize),
@@ -332,7 +377,7 @@ function problemsOf(draft: Draft): Errors {
   for (const name of isParsed ? (['programs', 'addresses'] as const) : (['addresses'] as const)) {
     const list = listOf(draft[name]);
     const at = list.findIndex((address) => !ADDRESS.test(address));
-    if (at >= 0) found[name] = `Entry ${at + 1} is no Solana address: ${list[at]?.slice(0, 60)}`;
+    if (at >= 0) found[name] = `Entry ${at + 1} is not a Solana address: ${list[at]?.slice(0, 60)}`;
   }
   if (listOf(draft.addresses).length === 0 && !isParsed) found['addresses'] = 'Give at least one address';
   if (isParsed && listOf(draft.addresses).length + listOf(draft.programs).length === 0)
@@ -360,6 +405,8 @@ const REFUSED_FIELDS: readonly (readonly [RegExp, keyof Draft])[] = [
   [/^(invalid transaction type|transactionTypes)/, 'transactionTypes'],
   [/^authHeader:? */, 'authHeader'],
   [/^batchSize/, 'batchSize'],
+  [/^name:? */, 'name'],
+  [/^description:? */, 'description'],
 ];
 
 function HookDialog({
@@ -465,6 +512,14 @@ function HookForm({
           value={draft.webhookURL}
           onValue={set('webhookURL')}
         />
+        <TextField
+          label="Name (optional)"
+          placeholder="Deposits"
+          maxLength={100}
+          error={errors['name']}
+          value={draft.name}
+          onValue={set('name')}
+        />
         <SelectField
           label="Type"
           value={draft.webhookType}
@@ -495,6 +550,13 @@ function HookForm({
         <details>
           <summary>More settings</summary>
           <div class="fields">
+            <TextField
+              label="Description"
+              maxLength={1000}
+              error={errors['description']}
+              value={draft.description}
+              onValue={set('description')}
+            />
             <TextField
               label="Authorization header"
               autoComplete="off"
@@ -571,7 +633,9 @@ function HookForm({
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-const pick = ({ webhookURL, webhookType, authHeader, retryPreset, ordered, onInactive }: Draft) => ({
+const pick = ({ name, description, webhookURL, webhookType, authHeader, retryPreset, ordered, onInactive }: Draft) => ({
+  name: name.trim(),
+  description: description.trim(),
   webhookURL,
   webhookType,
   authHeader,

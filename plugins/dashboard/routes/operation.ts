@@ -25,6 +25,7 @@ export function operationRoutes(context: PageContext, gaps: GapRecords | undefin
     treesRoute(context),
     walletsRoute(context),
     shadowRoute(context),
+    failingRoute(context),
   ];
 }
 
@@ -200,6 +201,15 @@ function shadowRoute(context: PageContext): Route {
     from: '/v0/admin/shadow',
     empty: { isOff: true, methods: [], groups: [], differences: [] },
     summary: 'Answers compared with the reference, or the differences of a group; empty without the plugin shadow',
+  });
+}
+
+function failingRoute(context: PageContext): Route {
+  return passedOn(context, {
+    path: 'failing-webhooks',
+    from: '/v0/admin/webhooks/failing',
+    empty: { webhooks: [] },
+    summary: 'Webhooks of all projects that are failing; empty without the plugin webhooks',
   });
 }
 

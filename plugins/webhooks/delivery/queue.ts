@@ -32,6 +32,14 @@ interface HeldQuery {
   readonly createdBefore?: number;
 }
 
+/** Waiting deliveries of a webhook; without a member: all of them. Times are unix milliseconds of creation. */
+export interface HastenQuery {
+  readonly ids?: readonly number[];
+  readonly sinceMs?: number;
+  /** Exclusive. */
+  readonly untilMs?: number;
+}
+
 /** Finished deliveries of a webhook. */
 export interface FinishedRange {
   readonly states: readonly ('done' | 'failed' | 'discarded')[];
@@ -93,6 +101,12 @@ export interface DeliveryQueue {
    * single attempt, after new deliveries.
    */
   resend(tx: StoreTx, hook: Webhook, ids: readonly number[], options?: { readonly once?: boolean }): Promise<number>;
+  /** Waiting deliveries of a webhook, or of these ids, are attempted now; returns how many were not due. */
+  hasten(tx: StoreTx, hook: Webhook, which: HastenQuery): Promise<number>;
+  /** Waiting and held deliveries of each webhook, and when the next attempt is due; a webhook without any is absent. */
+  unfinishedOf(
+    webhookIds: readonly string[],
+  ): Promise<ReadonlyMap<string, { readonly waiting: number; readonly held: number; readonly nextAt: number | null }>>;
   /** Finished deliveries of the kind that the webhook has now. */
   countFinished(hook: Webhook, range: FinishedRange): Promise<number>;
   /** Their ids above `afterId`, oldest first. */
@@ -277,6 +291,33 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       let sum = 0;
       for (const kind of kinds) sum += await resendOf(outbox, tx, { kind, hook, ids, once });
       return sum;
+    },
+    hasten: (tx, { id }, { ids, sinceMs, untilMs }) =>
+      inChunks((kind, limit) =>
+        outbox.hasten(tx, {
+          kind,
+          group: id,
+          limit,
+          ...(ids && { ids }),
+          ...(sinceMs === undefined ? {} : { createdFrom: sinceMs }),
+          ...(untilMs === undefined ? {} : { createdBefore: untilMs }),
+        }),
+      ),
+    async unfinishedOf(webhookIds) {
+      const [first = new Map(), ...others] = await Promise.all(
+        kinds.map((kind) => outbox.unfinished(kind, webhookIds)),
+      );
+      const all = new Map(first);
+      for (const [id, { waiting, held, nextAt }] of others.flatMap((more) => [...more])) {
+        const known = all.get(id) ?? { waiting: 0, held: 0, nextAt: null };
+        const times = [known.nextAt, nextAt].filter((time) => time !== null);
+        all.set(id, {
+          waiting: known.waiting + waiting,
+          held: known.held + held,
+          nextAt: times.length === 0 ? null : Math.min(...times),
+        });
+      }
+      return all;
     },
     countFinished: (hook, range) => outbox.count(finishedOf(hook, range)),
     async finished(tx, hook, range, page) {

@@ -17,6 +17,28 @@ export interface Recovered {
   readonly remaining: number;
 }
 
+/** Which deliveries of a webhook are sent again or at once. */
+export interface ResendRange {
+  /** Empty: only waiting ones. */
+  readonly states: FinishedRange['states'];
+  readonly waiting: boolean;
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
+/** Sends waiting deliveries now and finished ones again. Errors: as of `recoverDeliveries`. */
+export async function resendDeliveries(
+  parts: RecoverParts,
+  hook: Webhook,
+  { states, waiting, sinceMs, untilMs }: ResendRange,
+): Promise<Recovered> {
+  if (!hook.active) throw new RequestError(409, 'webhook is inactive');
+  const hastened = waiting ? await parts.store.write((tx) => parts.queue.hasten(tx, hook, { sinceMs, untilMs })) : 0;
+  if (states.length === 0) return { queued: hastened, remaining: 0 };
+  const { queued, remaining } = await recoverDeliveries(parts, hook, { states, sinceMs, untilMs });
+  return { queued: hastened + queued, remaining };
+}
+
 const MAX_ROWS = 10_000;
 /** Deliveries per transaction; with the other members of their batches this stays within what the outbox changes at once. */
 const BATCH = 100;

@@ -15,6 +15,8 @@ import {
   text,
   time,
 } from '../../../src/solana/schemas.ts';
+import { HEALTH_STATES } from '../health.ts';
+import { MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS } from '../input.ts';
 import {
   DELIVERY_STATUSES,
   ON_INACTIVE,
@@ -25,6 +27,7 @@ import {
   type Webhook,
   webhookView,
 } from '../model.ts';
+import { HEALTH_DAYS } from '../store/health.ts';
 import { MISS_REASONS } from '../store/missed.ts';
 
 const orAbsent = <S extends TSchema>(schema: S) => Type.Optional(orNull(schema));
@@ -45,6 +48,8 @@ export const deliveryParams = Type.Object({
 
 /** Control characters and lone surrogates cannot be stored, a fragment is not sent. */
 const URL_TEXT = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff#]+$';
+const LINE_TEXT = '^[^\\u0000-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$';
+const LINES_TEXT = '^[^\\u0000-\\u0009\\u000b-\\u001f\\u007f-\\u009f\\ud800-\\udfff]*$';
 /** What a header can carry, without blanks at the ends. */
 const HEADER_TEXT = '^([!-~\\u00a1-\\u00ff]([ -~\\u00a0-\\u00ff]*[!-~\\u00a1-\\u00ff])?)?$';
 const DATE_TEXT =
@@ -115,6 +120,10 @@ const fields = {
   onInactive: orNull(oneOf(ON_INACTIVE, 'What happens to events while the webhook is inactive')),
   parsedFilter: orNull(parsedFilter),
   parsedDetails: orNull(oneOf(PARSED_DETAILS, 'How much of a transaction a parsed webhook delivers; default full')),
+  name: orNull(text('Name for people', 'Deposits', { maxLength: MAX_NAME_CHARS, pattern: LINE_TEXT })),
+  description: orNull(
+    text('Description for people', 'Credits accounts', { maxLength: MAX_DESCRIPTION_CHARS, pattern: LINES_TEXT }),
+  ),
 };
 /** A parsed webhook. */
 const PARSED_EXAMPLE = {
@@ -166,6 +175,8 @@ export const ignoredBody = Type.Unsafe<unknown>({
   examples: [{}],
 });
 
+export const RESEND_STATUSES = ['undelivered', 'pending', 'failed', 'discarded', 'all'] as const;
+
 /** Bodies that name a period. `sinceMs`: Unix milliseconds of a time that is kept, for the examples. */
 export function periodBodies(sinceMs: number) {
   const since = new Date(Math.floor(sinceMs / 1_000) * 1_000).toISOString().replace('.000Z', 'Z');
@@ -180,6 +191,20 @@ export function periodBodies(sinceMs: number) {
   const recover = Type.Object(
     { since: instant, until },
     { description: 'The period, up to now by default', examples: [{ since }] },
+  );
+  const resend = Type.Object(
+    {
+      status: orAbsent(
+        oneOf(
+          RESEND_STATUSES,
+          'Which deliveries; undelivered, the default, is pending, failed and discarded',
+          'failed',
+        ),
+      ),
+      since: orAbsent(instant),
+      until,
+    },
+    { description: 'Which deliveries; {} = all that were not delivered and are still stored', examples: [{}] },
   );
   const replay = Type.Union(
     [
@@ -204,7 +229,7 @@ export function periodBodies(sinceMs: number) {
     ],
     { description: 'Stored deliveries of a period, or a range of slots', examples: [{ since, status: 'failed' }] },
   );
-  return { recover, replay };
+  return { resend, recover, replay };
 }
 
 const slotNumber = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, examples: [381_204_511] });
@@ -219,6 +244,8 @@ export const webhookReply = Type.Object(
     project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
     wallet: text('Wallet of the key that created it, or of the calling key; 32 ones if there is none', SYSTEM_PROGRAM),
     webhookURL: text('Where deliveries are posted', 'https://example.org/hook'),
+    name: Type.Optional(text('Name for people', 'Deposits')),
+    description: Type.Optional(text('Description for people', 'Credits accounts')),
     transactionTypes: Type.Array(text('Name of a transaction type', 'TRANSFER'), {
       description: 'Types that it delivers',
     }),
@@ -266,6 +293,37 @@ export const webhookReply = Type.Object(
       },
     ],
   },
+);
+
+export const healthReply = Type.Object(
+  {
+    webhookID,
+    state: oneOf(
+      HEALTH_STATES,
+      'working; failing: most attempts of the last hour, or else of the last day, failed; idle: no attempt for a day; off',
+      'working',
+    ),
+    attempts: Type.Object(
+      { succeeded: count('Successful ones', 120), failed: count('Failed ones', 3) },
+      { description: 'Attempts of the last 24 hours' },
+    ),
+    successRate: orNull(
+      Type.Number({ description: 'Share of them that succeeded, 0 to 1; null without an attempt', examples: [0.975] }),
+    ),
+    lastDeliveredAt: orNull(time('Time of the last successful delivery of the last 28 days')),
+    waiting: count('Deliveries that wait for an attempt, or run', 3),
+    held: count('Deliveries that wait for something else: credits, that the webhook is on, or their batch', 0),
+    nextAttemptAt: orNull(time('When the next attempt of a waiting delivery is due')),
+    days: Type.Array(
+      Type.Object({
+        day: text('UTC date', '2026-11-28'),
+        succeeded: count('Successful attempts', 120),
+        failed: count('Failed attempts', 3),
+      }),
+      { description: `The last ${HEALTH_DAYS} days with today, oldest first` },
+    ),
+  },
+  { title: 'WebhookHealth', description: 'How the deliveries of a webhook go' },
 );
 
 export const gapReply = Type.Object(

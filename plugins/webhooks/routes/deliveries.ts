@@ -9,7 +9,7 @@ import type { DeliveryQueue } from '../delivery/queue.ts';
 import { refuseUnpaid } from '../delivery/resend.ts';
 import { describeHeaders, messageId } from '../delivery/send.ts';
 import { type ManageContext, notFound } from '../manage.ts';
-import { DELIVERY_STATUSES, type Delivery, isoTime, type Webhook } from '../model.ts';
+import { DELIVERY_STATUSES, type Delivery, isoTime, SELF_HELD, type Webhook } from '../model.ts';
 import {
   type Attempt,
   batchOfDelivery,
@@ -185,14 +185,14 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
       ...COMMON,
       method: 'POST',
       path: `/v0/webhooks/:webhookID/deliveries/:deliveryId/${word}`,
-      summary: 'Send a finished delivery again, with the same webhook-id',
+      summary: 'Send a delivery again, or a waiting one now, with the same webhook-id',
       price: FREE_PRICE,
       params: deliveryParams,
       ...DOCUMENTED_PATHS,
       body: ignoredBody,
       bodyOptional: true,
       replies: {
-        202: Type.Object({ deliveryId, status: Type.Literal('pending') }, { description: 'It is queued again' }),
+        202: Type.Object({ deliveryId, status: Type.Literal('pending') }, { description: 'It is attempted now' }),
         ...HOOK_REPLIES,
         409: errorReply,
       },
@@ -200,7 +200,10 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
         const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
         const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
         if (!hook.active) throw new RequestError(409, 'webhook is inactive');
-        if (delivery.status === 'pending') throw new RequestError(409, 'delivery is still pending');
+        if (delivery.status === 'pending') {
+          await sendNow(context, queue, hook, delivery);
+          return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
+        }
         await refuseUnpaid(charges, hook.projectId, 1);
         const queued = await context.store.write((tx) => queue.resend(tx, hook, [delivery.id]));
         if (queued === 0)
@@ -209,6 +212,18 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
       },
     }),
   );
+}
+
+/** The next attempt of a waiting delivery, with its whole request, is due now. Errors: 409 while it waits for something else than time. */
+async function sendNow(
+  { store }: ManageContext,
+  queue: DeliveryQueue,
+  hook: Webhook,
+  { id, error }: Delivery,
+): Promise<void> {
+  if (SELF_HELD.some((reason) => reason === error)) throw new RequestError(409, `the delivery is held: ${error}`);
+  const batch = await batchOfDelivery(store.read as Db, id);
+  await store.write((tx) => queue.hasten(tx, hook, { ids: [batch?.leaderId ?? id] }));
 }
 
 /** Missed ranges as the API shows them. */

@@ -4,7 +4,13 @@ import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { ChainGap, GapRecords } from '../../../src/ports/following.ts';
 import { count, flag, slot, text } from '../../../src/solana/schemas.ts';
 import type { FinishedRange } from '../delivery/queue.ts';
-import { type Recovered, type RecoverParts, recoverDeliveries } from '../delivery/resend.ts';
+import {
+  type Recovered,
+  type RecoverParts,
+  type ResendRange,
+  recoverDeliveries,
+  resendDeliveries,
+} from '../delivery/resend.ts';
 import { instantOf, untilOf } from '../input.ts';
 import { type ManageContext, notFound } from '../manage.ts';
 import { isoTime } from '../model.ts';
@@ -24,6 +30,7 @@ import {
   hookParams,
   pageReply,
   periodBodies,
+  RESEND_STATUSES,
 } from './common.ts';
 
 const DAY_MS = 86_400_000;
@@ -42,18 +49,81 @@ interface RecoverRouteParts extends RecoverParts {
 
 /** Routes that send many deliveries again: stored ones, or events of replayed blocks. The examples of their bodies are a day old at the start. */
 export function recoverRoutes(parts: RecoverRouteParts): readonly Route[] {
-  const { recover, replay } = periodBodies(parts.context.clock.now() - DAY_MS);
-  return [recoverRoute(parts, recover), replayRoute(parts, replay)];
+  const { resend, recover, replay } = periodBodies(parts.context.clock.now() - DAY_MS);
+  return [resendRoute(parts, resend), recoverRoute(parts, recover), replayRoute(parts, replay)];
 }
 
 type PeriodBodies = ReturnType<typeof periodBodies>;
+
+const UNDELIVERED = 'undelivered';
+
+function resendRoute(parts: RecoverRouteParts, schema: PeriodBodies['resend']): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'POST',
+    path: '/v0/webhooks/:webhookID/resend',
+    summary: 'Send what was not delivered: waiting deliveries now, failed and discarded ones again',
+    price: FREE_PRICE,
+    params: hookParams,
+    ...DOCUMENTED_PATHS,
+    body: schema,
+    bodyOptional: true,
+    explain: (body) => {
+      const given = objectOf(body ?? {});
+      choiceOf(given);
+      if (given['since'] != null) instantOf('since', given['since'], Number.POSITIVE_INFINITY);
+      untilOf(given['until'], Number.POSITIVE_INFINITY, 0);
+    },
+    replies: {
+      202: Type.Object(
+        {
+          queued: count('Deliveries that are attempted now', 12),
+          remaining: count('Finished deliveries of the period that are left', 0),
+        },
+        { description: 'What is sent' },
+      ),
+      ...HOOK_REPLIES,
+      409: errorReply,
+    },
+    async handler(request) {
+      const body = objectOf(request.body ?? {});
+      const { clock, config, store } = parts.context;
+      const hook = await findHook(store.read as Db, callerOf(request).projectId, hookIdOf(request));
+      if (hook === null) throw notFound();
+      const now = clock.now();
+      const sinceMs = sinceOf(body['since'] ?? null, now, config.retention.failedDays);
+      const untilMs = untilOf(body['until'], now, sinceMs);
+      return json({ ...(await resendDeliveries(parts, hook, { ...choiceOf(body), sinceMs, untilMs })) }, 202);
+    },
+  });
+}
+
+/** The start of a period; null: as long as deliveries are kept. Errors: 400. */
+function sinceOf(value: unknown, now: number, keptDays: number): number {
+  const oldest = now - keptDays * DAY_MS;
+  if (value === null) return oldest;
+  const sinceMs = instantOf('since', value, now);
+  if (sinceMs < oldest) throw new RequestError(400, `since: deliveries are kept for ${keptDays} days`);
+  return sinceMs;
+}
+
+/** Errors: 400. */
+function choiceOf(body: Readonly<Record<string, unknown>>): Pick<ResendRange, 'states' | 'waiting'> {
+  const status = body['status'] ?? UNDELIVERED;
+  if (status === UNDELIVERED) return { states: BOTH, waiting: true };
+  if (status === 'pending') return { states: [], waiting: true };
+  if (status === 'all') return { states: STATES['all']!, waiting: true };
+  const states = typeof status === 'string' && Object.hasOwn(STATES, status) ? STATES[status] : undefined;
+  if (states !== undefined) return { states, waiting: false };
+  throw new RequestError(400, `status: must be one of ${RESEND_STATUSES.join(', ')}`);
+}
 
 function recoverRoute(parts: RecoverRouteParts, schema: PeriodBodies['recover']): Route {
   return defineRoute({
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/recover',
-    summary: 'Send failed and discarded deliveries of a period again',
+    summary: 'Another name of resend for failed and discarded deliveries of a period',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
@@ -84,7 +154,7 @@ function replayRoute(parts: RecoverRouteParts, schema: PeriodBodies['replay']): 
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/replay',
-    summary: 'Send deliveries since a time again, or replay a range of slots',
+    summary: 'Replay a range of slots; with since: another name of resend',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
@@ -139,11 +209,7 @@ async function recover(
   const hook = await findHook(store.read as Db, projectId, id);
   if (hook === null) throw notFound();
   const now = clock.now();
-  const sinceMs = instantOf('since', body['since'], now);
-  const oldest = now - config.retention.failedDays * DAY_MS;
-  if (sinceMs < oldest) {
-    throw new RequestError(400, `since: deliveries are kept for ${config.retention.failedDays} days`);
-  }
+  const sinceMs = sinceOf(body['since'], now, config.retention.failedDays);
   return await recoverDeliveries(parts, hook, { states, sinceMs, untilMs: untilOf(body['until'], now, sinceMs) });
 }
 

@@ -25,23 +25,115 @@ interface HealthSums {
   readonly lastSuccessAt: number;
 }
 
-/** Adds to the minute buckets, in one statement for any number of webhooks. */
+/** Adds to the buckets of minutes and days, in a statement each for any number of webhooks. */
 export async function addHealth(tx: StoreTx, deltas: readonly HealthDelta[]): Promise<void> {
   if (deltas.length === 0) return;
+  await addTo(tx, 'webhook_health', 'minute', deltas);
+  const days = new Map<string, HealthDelta>();
+  for (const delta of deltas) {
+    const minute = Math.floor(delta.minute / DAY_MINUTES);
+    const key = `${delta.number} ${minute}`;
+    const known = days.get(key);
+    days.set(key, known === undefined ? { ...delta, minute } : sumOf(known, delta));
+  }
+  await addTo(tx, 'webhook_days', 'day', [...days.values()]);
+}
+
+const DAY_MINUTES = 1_440;
+
+const sumOf = (sum: HealthDelta, delta: HealthDelta): HealthDelta => ({
+  ...sum,
+  succeeded: sum.succeeded + delta.succeeded,
+  failed: sum.failed + delta.failed,
+  attemptsOk: sum.attemptsOk + delta.attemptsOk,
+  attemptsFailed: sum.attemptsFailed + delta.attemptsFailed,
+  lastSuccessAt: Math.max(sum.lastSuccessAt, delta.lastSuccessAt),
+});
+
+/** `minute` of a delta is the number of its bucket. */
+async function addTo(
+  tx: StoreTx,
+  name: 'webhook_health' | 'webhook_days',
+  bucketName: 'minute' | 'day',
+  deltas: readonly HealthDelta[],
+): Promise<void> {
+  const [table, bucket] = [sql.raw(name), sql.raw(bucketName)];
   const rows = deltas.map(
     (d) =>
       sql`(${d.number}, ${d.minute}, ${d.succeeded}, ${d.failed}, ${d.attemptsOk}, ${d.attemptsFailed}, ${d.lastSuccessAt})`,
   );
   const later = sql.raw(tx.dialect === 'sqlite' ? 'max' : 'greatest');
-  await sql`INSERT INTO webhook_health
-      (number, minute, succeeded, failed, attempts_ok, attempts_failed, last_success_at)
+  await sql`INSERT INTO ${table}
+      (number, ${bucket}, succeeded, failed, attempts_ok, attempts_failed, last_success_at)
     VALUES ${sql.join(rows)}
-    ON CONFLICT (number, minute) DO UPDATE SET
-      succeeded = webhook_health.succeeded + excluded.succeeded,
-      failed = webhook_health.failed + excluded.failed,
-      attempts_ok = webhook_health.attempts_ok + excluded.attempts_ok,
-      attempts_failed = webhook_health.attempts_failed + excluded.attempts_failed,
-      last_success_at = ${later}(webhook_health.last_success_at, excluded.last_success_at)`.execute(tx.db);
+    ON CONFLICT (number, ${bucket}) DO UPDATE SET
+      succeeded = ${table}.succeeded + excluded.succeeded,
+      failed = ${table}.failed + excluded.failed,
+      attempts_ok = ${table}.attempts_ok + excluded.attempts_ok,
+      attempts_failed = ${table}.attempts_failed + excluded.attempts_failed,
+      last_success_at = ${later}(${table}.last_success_at, excluded.last_success_at)`.execute(tx.db);
+}
+
+/** Days of the picture of a webhook's health. */
+export const HEALTH_DAYS = 28;
+
+/** Sums of one UTC day. */
+export interface HealthDay {
+  /** Days since the epoch. */
+  readonly day: number;
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly attemptsOk: number;
+  readonly attemptsFailed: number;
+  /** Unix milliseconds, 0 for none. */
+  readonly lastSuccessAt: number;
+}
+
+/** The days of each webhook from `fromDay` on, oldest first; days without deliveries are absent. */
+export async function readDays(
+  db: Db,
+  numbers: readonly number[],
+  fromDay: number,
+): Promise<ReadonlyMap<number, readonly HealthDay[]>> {
+  const found = new Map<number, HealthDay[]>();
+  if (numbers.length === 0) return found;
+  const rows = await db
+    .selectFrom('webhook_days')
+    .selectAll()
+    .where('number', 'in', numbers)
+    .where('day', '>=', fromDay)
+    .orderBy('day')
+    .execute();
+  for (const row of rows) {
+    const days = found.get(row.number) ?? [];
+    found.set(row.number, days);
+    days.push({
+      day: row.day,
+      succeeded: row.succeeded,
+      failed: row.failed,
+      attemptsOk: row.attempts_ok,
+      attemptsFailed: row.attempts_failed,
+      lastSuccessAt: row.last_success_at,
+    });
+  }
+  return found;
+}
+
+/** Attempts of each webhook since a minute. */
+export async function recentAttempts(
+  db: Db,
+  numbers: readonly number[],
+  fromMinute: number,
+): Promise<ReadonlyMap<number, { readonly ok: number; readonly failed: number }>> {
+  if (numbers.length === 0) return new Map();
+  const rows = await db
+    .selectFrom('webhook_health')
+    .select((of) => ['number', of.fn.sum('attempts_ok').as('ok'), of.fn.sum('attempts_failed').as('failed')])
+    .where('number', 'in', numbers)
+    .where('minute', '>=', fromMinute)
+    .groupBy('number')
+    .execute();
+  return new Map(rows.map(({ number, ok, failed }) => [number, { ok: Number(ok), failed: Number(failed) }]));
 }
 
 /** The sums of the buckets from `fromMinute` on. */
@@ -71,8 +163,14 @@ export async function resetHealth(db: Db, number: number): Promise<void> {
   await db.deleteFrom('webhook_health').where('number', '=', number).execute();
 }
 
-export async function pruneHealth(db: Db, beforeMinute: number): Promise<void> {
+/** Deletes minutes before `beforeMinute` and days that are no longer shown. `now`: Unix milliseconds. */
+export async function pruneHealth(db: Db, beforeMinute: number, now: number): Promise<void> {
   await db.deleteFrom('webhook_health').where('minute', '<', beforeMinute).execute();
+  const today = Math.floor(now / DAY_MINUTES / MINUTE_MS);
+  await db
+    .deleteFrom('webhook_days')
+    .where('day', '<=', today - HEALTH_DAYS)
+    .execute();
 }
 
 /** Projects whose deliveries wait for credits. */

@@ -87,6 +87,7 @@ export async function deleteHook(db: Db, number: number): Promise<void> {
     'webhook_addresses',
     'webhook_secrets',
     'webhook_health',
+    'webhook_days',
     'webhook_missed',
     'webhooks',
   ] as const) {
@@ -120,6 +121,8 @@ function fromRow(row: WebhookRow): Webhook {
     updatedAt: row.updated_at,
     wallet: row.wallet,
     parsed: row.parsed_filter === null ? null : (JSON.parse(row.parsed_filter) as ParsedSelection),
+    name: row.name ?? null,
+    description: row.description ?? null,
   };
 }
 
@@ -143,6 +146,8 @@ function toRow(patch: WebhookPatch): Partial<WebhookRow> {
   if (patch.disabledAt !== undefined) row.disabled_at = patch.disabledAt;
   if (patch.graceUntil !== undefined) row.grace_until = patch.graceUntil;
   if (patch.parsed !== undefined) row.parsed_filter = patch.parsed === null ? null : JSON.stringify(patch.parsed);
+  if (patch.name !== undefined) row.name = patch.name;
+  if (patch.description !== undefined) row.description = patch.description;
   if (patch.updatedAt !== undefined) row.updated_at = patch.updatedAt;
   return row;
 }

@@ -27,6 +27,8 @@ export interface WebhookRow {
   wallet: string | null;
   /** JSON of `ParsedSelection`; null: the webhook is not of type parsed. */
   parsed_filter: string | null;
+  name: string | null;
+  description: string | null;
 }
 
 interface Tables {
@@ -93,6 +95,17 @@ interface Tables {
     reason: string;
     created_at: number;
     updated_at: number;
+  };
+  /** Sums of UTC days, kept for the picture of a webhook's health. */
+  webhook_days: {
+    number: number;
+    /** Days since the epoch. */
+    day: number;
+    succeeded: number;
+    failed: number;
+    attempts_ok: number;
+    attempts_failed: number;
+    last_success_at: number;
   };
   webhook_health: {
     number: number;
@@ -203,5 +216,20 @@ export const migrations: readonly Migration[] = [
     name: 'drop the index of attempts by time, by which nothing looks',
     breaking: false,
     up: async (tx) => void (await sql`DROP INDEX webhook_attempts_by_time`.execute(tx.db)),
+  },
+  {
+    version: 5,
+    name: 'add names of webhooks and sums of days',
+    breaking: false,
+    async up(tx) {
+      const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+      const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
+      await tx.db.schema.alterTable('webhooks').addColumn('name', 'text').execute();
+      await tx.db.schema.alterTable('webhooks').addColumn('description', 'text').execute();
+      await sql`CREATE TABLE webhook_days (
+        number ${int} NOT NULL, day ${int} NOT NULL, succeeded ${int} NOT NULL, failed ${int} NOT NULL,
+        attempts_ok ${int} NOT NULL, attempts_failed ${int} NOT NULL, last_success_at ${int} NOT NULL,
+        PRIMARY KEY (number, day))${clustered}`.execute(tx.db);
+    },
   },
 ];

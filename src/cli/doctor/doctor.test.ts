@@ -63,6 +63,7 @@ test('data folder: absent, ours, of another user, a file; and the free space on 
   assert.match(first(join(dir, 'a/b/c')).detail, /does not exist yet; the first start creates it/);
   assert.equal(first(dir).level, 'ok');
   assert.deepEqual([first(dir, uid + 1).level, /belongs to user/.test(first(dir, uid + 1).detail)], ['warn', true]);
+  assert.equal(first(dir, 0).level, 'ok', 'root may use the folder of any user');
   writeFileSync(join(dir, 'file'), '');
   assert.deepEqual([first(join(dir, 'file')).level, first(join(dir, 'file')).exitCode], ['fail', 78]);
   const mib = 1_048_576;

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { type CoreConfig, TLS_SECTIONS, type TlsSection } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import { readTlsFiles } from '../../http/tls-files.ts';
@@ -15,6 +15,7 @@ const MIN_NODE = [20, 19] as const;
 /** Descriptors for files, database and upstream connections, in addition to client sockets. */
 const OWN_DESCRIPTORS = 512;
 const OTHERS_MAY_READ = 0o004;
+const OTHERS_MAY_PASS = 0o001;
 
 export function nodeFinding(version: string): Finding {
   const [major = 0, minor = 0] = version.replace(/^v/, '').split('.').map(Number);
@@ -28,12 +29,21 @@ export function nodeFinding(version: string): Finding {
 export function configFileFinding({ file }: LoadedConfig): Finding {
   if (file === null) return ok('configuration', 'no file: defaults and environment');
   const mode = statSync(file).mode & 0o777;
-  if ((mode & OTHERS_MAY_READ) === 0) return ok('configuration', `${file} is fine`);
+  if ((mode & OTHERS_MAY_READ) === 0 || !othersReach(dirname(resolve(file))))
+    return ok('configuration', `${file} is fine`);
   return warn(
     'configuration',
     `${file} is valid, but every user may read it (mode ${mode.toString(8)})`,
     'chmod o-r it',
   );
+}
+
+/** Whether every user may pass all folders down to this one. */
+function othersReach(folder: string): boolean {
+  for (let at = folder; ; at = dirname(at)) {
+    if ((statSync(at).mode & OTHERS_MAY_PASS) === 0) return false;
+    if (at === dirname(at)) return true;
+  }
 }
 
 /** Limit of the running daemon if there is one, else of this shell. */
@@ -123,7 +133,8 @@ export function dataFolderFindings({ path, uid }: FolderFacts): Finding[] {
   const { uid: owner } = statSync(path);
   if (!statSync(path).isDirectory())
     return [fail(FOLDER_CHECK, `${path} is not a folder`, 'move it, or set dataDir', 78)];
-  const isForeign = uid !== undefined && uid !== owner;
+  // Root may do everything there, and its commands leave the owner as it is.
+  const isForeign = uid !== undefined && uid !== 0 && uid !== owner;
   const findings = isWritable(path)
     ? [isForeign ? foreign(path, owner) : ok(FOLDER_CHECK, `${path} can be written`)]
     : [

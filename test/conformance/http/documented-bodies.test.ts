@@ -19,7 +19,7 @@ const RUNS = 40;
 const CALLS = ['/', '/fast'];
 /** Refusals that are about the state of the daemon or about what a value stands for, and not about the form of the body. */
 const MEANING: Readonly<Record<string, RegExp>> = {
-  'post /v0/signup': /is no address|is no signature|must be a UUID/,
+  'post /v0/signup': /is no address|is not a signature|must be a UUID/,
   'post /v0/webhooks': /no devnet upstream|parsed webhooks are not available|for webhooks of type parsed/,
   'put /v0/webhooks/{webhookID}': /no devnet upstream|parsed webhooks are not available|for webhooks of type parsed/,
   'post /v0/webhooks/{webhookID}/secret/rotate': /too many active secrets/,

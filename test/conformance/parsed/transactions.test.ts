@@ -254,7 +254,7 @@ describe('parsed events', { skip: skipWithoutFixtures }, () => {
     const missing = await explain('1'.repeat(64), '--json');
     assert.deepEqual([missing.code, missing.out, JSON.parse(missing.err).code], [75, '', 'PARSED_NOT_FOUND']);
     const wrong = await explain('nonsense');
-    assert.deepEqual([wrong.code, wrong.err], [64, 'parhelion: PARSED_USAGE: nonsense is no signature in base58']);
+    assert.deepEqual([wrong.code, wrong.err], [64, 'parhelion: PARSED_USAGE: nonsense is not a signature in base58']);
     assert.equal((await explain()).code, 64);
     node.upstream.on('getTransaction', ({ id }) => ({
       chunks: [JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32_603, message: 'broken' } })],

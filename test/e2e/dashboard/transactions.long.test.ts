@@ -143,7 +143,7 @@ describe('transactions in words', { skip }, () => {
       return dialog;
     };
     const wrong = await upload('{"instructions":1}');
-    await wrong.getByText(/idl is no interface of Anchor, Codama or Shank/).waitFor();
+    await wrong.getByText(/idl is not an IDL of Anchor, Codama or Shank/).waitFor();
     await wrong.getByRole('button', { name: 'Cancel' }).click();
     const cut = await upload('{"instructions":[');
     await cut.getByText('This is no JSON object').waitFor();

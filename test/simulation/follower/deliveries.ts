@@ -78,6 +78,8 @@ export async function addHooks(store: Store): Promise<void> {
         updatedAt: 0,
         wallet: null,
         parsed: isParsed ? { filter, details: 'full' } : null,
+        name: null,
+        description: null,
       });
       if (isParsed) return;
       await insertAddresses(

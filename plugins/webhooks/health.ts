@@ -1,0 +1,100 @@
+import { sql } from 'kysely';
+import type { DeliveryQueue } from './delivery/queue.ts';
+import { isoTime, type Webhook } from './model.ts';
+import { HEALTH_DAYS, type HealthDay, MINUTE_MS, readDays, recentAttempts } from './store/health.ts';
+import { hooksByNumber } from './store/hooks.ts';
+import type { Db } from './store/tables.ts';
+
+/** How the deliveries of a webhook go. `failing`: most attempts of the last hour, or if there were none of the last day, failed. */
+export const HEALTH_STATES = ['working', 'failing', 'idle', 'off'] as const;
+export type HealthState = (typeof HEALTH_STATES)[number];
+
+const HOUR_MINUTES = 60;
+const DAY_MINUTES = 24 * HOUR_MINUTES;
+const DAY_MS = DAY_MINUTES * MINUTE_MS;
+
+interface Attempts {
+  readonly ok: number;
+  readonly failed: number;
+}
+const NONE: Attempts = { ok: 0, failed: 0 };
+
+function healthState(active: boolean, hour: Attempts, day: Attempts): HealthState {
+  if (!active) return 'off';
+  const { ok, failed } = hour.ok + hour.failed > 0 ? hour : day;
+  if (ok + failed === 0) return 'idle';
+  return failed > ok ? 'failing' : 'working';
+}
+
+/** The health of these webhooks as the API shows it, in their order; four statements for any number of them. */
+export async function healthViews(
+  db: Db,
+  queue: Pick<DeliveryQueue, 'unfinishedOf'>,
+  hooks: readonly Webhook[],
+  now: number,
+): Promise<readonly Record<string, unknown>[]> {
+  const numbers = hooks.map(({ number }) => number);
+  const minute = Math.floor(now / MINUTE_MS);
+  const today = Math.floor(now / DAY_MS);
+  const [days, lastDay, lastHour, unfinished] = await Promise.all([
+    readDays(db, numbers, today - HEALTH_DAYS + 1),
+    recentAttempts(db, numbers, minute - DAY_MINUTES + 1),
+    recentAttempts(db, numbers, minute - HOUR_MINUTES + 1),
+    queue.unfinishedOf(hooks.map(({ id }) => id)),
+  ]);
+  return hooks.map((hook) => {
+    const day = lastDay.get(hook.number) ?? NONE;
+    const known = days.get(hook.number) ?? [];
+    const { waiting, held, nextAt } = unfinished.get(hook.id) ?? { waiting: 0, held: 0, nextAt: null };
+    const lastSuccessAt = Math.max(0, ...known.map((one) => one.lastSuccessAt));
+    return {
+      webhookID: hook.id,
+      state: healthState(hook.active, lastHour.get(hook.number) ?? NONE, day),
+      attempts: { succeeded: day.ok, failed: day.failed },
+      successRate: day.ok + day.failed === 0 ? null : day.ok / (day.ok + day.failed),
+      lastDeliveredAt: lastSuccessAt === 0 ? null : isoTime(lastSuccessAt),
+      waiting,
+      held,
+      nextAttemptAt: nextAt === null ? null : isoTime(nextAt),
+      days: allDays(known, today),
+    };
+  });
+}
+
+/** Days without an attempt have zeros. */
+function allDays(known: readonly HealthDay[], today: number): readonly Record<string, unknown>[] {
+  const byDay = new Map(known.map((one) => [one.day, one]));
+  return Array.from({ length: HEALTH_DAYS }, (_, at) => {
+    const day = today - HEALTH_DAYS + 1 + at;
+    const one = byDay.get(day);
+    return {
+      day: isoTime(day * DAY_MS).slice(0, 10),
+      succeeded: one?.attemptsOk ?? 0,
+      failed: one?.attemptsFailed ?? 0,
+    };
+  });
+}
+
+/** A webhook whose deliveries fail, for the operator. */
+export interface FailingHook {
+  readonly hook: Webhook;
+  readonly attempts: Attempts;
+}
+
+/** Webhooks of all projects that are on and failing by the attempts of the last hour, the most failed attempts first. */
+export async function failingHooks(db: Db, now: number): Promise<readonly FailingHook[]> {
+  const since = Math.floor(now / MINUTE_MS) - HOUR_MINUTES + 1;
+  const rows = await db
+    .selectFrom('webhook_health')
+    .select((of) => ['number', of.fn.sum('attempts_ok').as('ok'), of.fn.sum('attempts_failed').as('failed')])
+    .where('minute', '>=', since)
+    .groupBy('number')
+    .having(sql<boolean>`sum(attempts_failed) > sum(attempts_ok)`)
+    .execute();
+  const attempts = new Map(rows.map((row) => [row.number, { ok: Number(row.ok), failed: Number(row.failed) }]));
+  const hooks = await hooksByNumber(db, [...attempts.keys()]);
+  return hooks
+    .filter(({ active }) => active)
+    .map((hook) => ({ hook, attempts: attempts.get(hook.number) ?? NONE }))
+    .sort((a, b) => b.attempts.failed - a.attempts.failed);
+}

@@ -1,0 +1,114 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json } from '../../../src/plugin/request.ts';
+import { count, orNull, text } from '../../../src/solana/schemas.ts';
+import type { DeliveryQueue } from '../delivery/queue.ts';
+import { failingHooks, healthViews } from '../health.ts';
+import { type ManageContext, notFound } from '../manage.ts';
+import { findHook, listHooks } from '../store/hooks.ts';
+import type { Db } from '../store/tables.ts';
+import {
+  BAD_REPLIES,
+  COMMON,
+  callerOf,
+  DOCUMENTED_PATHS,
+  FREE_PRICE,
+  HOOK_REPLIES,
+  healthReply,
+  hookIdOf,
+  hookParams,
+  webhookID,
+} from './common.ts';
+
+interface HealthRouteParts {
+  readonly context: ManageContext;
+  readonly queue: DeliveryQueue;
+}
+
+/** Routes that say how deliveries go. */
+export function healthRoutes(parts: HealthRouteParts): readonly Route[] {
+  return [listRoute(parts), oneRoute(parts), failingRoute(parts)];
+}
+
+function listRoute({ context, queue }: HealthRouteParts): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'GET',
+    path: '/v0/webhooks/health',
+    summary: 'Show how the deliveries of each webhook of the project go',
+    price: FREE_PRICE,
+    replies: {
+      200: Type.Array(healthReply, { description: 'One entry per webhook, in the order of the list' }),
+      ...BAD_REPLIES,
+    },
+    async handler(request) {
+      const db = context.store.read as Db;
+      const hooks = await listHooks(db, callerOf(request).projectId);
+      return json(await healthViews(db, queue, hooks, context.clock.now()));
+    },
+  });
+}
+
+function oneRoute({ context, queue }: HealthRouteParts): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'GET',
+    path: '/v0/webhooks/:webhookID/health',
+    summary: 'Show how the deliveries of a webhook go',
+    price: FREE_PRICE,
+    params: hookParams,
+    ...DOCUMENTED_PATHS,
+    replies: { 200: healthReply, ...HOOK_REPLIES },
+    async handler(request) {
+      const db = context.store.read as Db;
+      const hook = await findHook(db, callerOf(request).projectId, hookIdOf(request));
+      if (hook === null) throw notFound();
+      const [view] = await healthViews(db, queue, [hook], context.clock.now());
+      return json(view!);
+    },
+  });
+}
+
+const MAX_FAILING = 50;
+
+function failingRoute({ context }: HealthRouteParts): Route {
+  return defineRoute({
+    tag: COMMON.tag,
+    errors: COMMON.errors,
+    auth: 'admin',
+    method: 'GET',
+    path: '/v0/admin/webhooks/failing',
+    summary: `List failing webhooks of all projects, the most failed attempts first, at most ${MAX_FAILING}`,
+    replies: {
+      200: Type.Object(
+        {
+          webhooks: Type.Array(
+            Type.Object({
+              webhookID,
+              project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
+              name: orNull(text('Name for people', 'Deposits')),
+              host: text('Host of the receiver; the rest of its address may contain a secret', 'example.org'),
+              succeeded: count('Successful attempts of the last hour', 0),
+              failed: count('Failed attempts of the last hour', 12),
+            }),
+            { description: 'Failing webhooks' },
+          ),
+        },
+        { description: 'Webhooks whose attempts of the last hour mostly failed' },
+      ),
+    },
+    async handler() {
+      const failing = await failingHooks(context.store.read as Db, context.clock.now());
+      return json({
+        webhooks: failing.slice(0, MAX_FAILING).map(({ hook, attempts }) => ({
+          webhookID: hook.id,
+          project: hook.projectId,
+          name: hook.name,
+          host: new URL(hook.url).host,
+          succeeded: attempts.ok,
+          failed: attempts.failed,
+        })),
+      });
+    },
+  });
+}

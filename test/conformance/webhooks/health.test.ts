@@ -1,0 +1,145 @@
+/** What the owner of a webhook sees of it, and can do when its receiver works again. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { answer } from '../../helpers/receiver.ts';
+import { eachStore } from '../../helpers/store.ts';
+import type { HarnessOptions } from './harness.ts';
+import { stage } from './stage.ts';
+
+interface Health {
+  readonly webhookID: string;
+  readonly state: string;
+  readonly attempts: { readonly succeeded: number; readonly failed: number };
+  readonly successRate: number | null;
+  readonly lastDeliveredAt: string | null;
+  readonly waiting: number;
+  readonly held: number;
+  readonly nextAttemptAt: string | null;
+  readonly days: readonly { readonly day: string; readonly succeeded: number; readonly failed: number }[];
+}
+
+/** The next attempt is an hour away. */
+const slow = { webhooks: { retry: { durable: { steps: [3_600], jitter: 0, timeoutMs: 30_000 } } } };
+
+eachStore('health of webhooks', (engine) => {
+  const start = async (t: TestContext, options: Partial<HarnessOptions> = {}) =>
+    await stage(t, { store: await engine.store(t), ...slow, ...options });
+  type Stage = Awaited<ReturnType<typeof start>>;
+  const healthOf = async (it: Stage, id: string) => (await it.call('GET', `/v0/webhooks/${id}/health`)).body as Health;
+  const tried = async (it: Stage, id: string, count: number) => {
+    const attempted = async () => (await it.deliveries(id)).filter(({ attempts }) => attempts.length > 0).length;
+    while ((await attempted()) < count) await sleep(10);
+  };
+
+  test('a webhook whose receiver fails is failing, with what waits and when it is tried next', async (t) => {
+    const it = await start(t);
+    const { webhookID } = await it.create({ name: 'Deposits', description: 'Credits accounts' });
+    const idle = await healthOf(it, webhookID);
+    assert.deepEqual(
+      [idle.state, idle.successRate, idle.lastDeliveredAt, idle.waiting, idle.nextAttemptAt, idle.days.length],
+      ['idle', null, null, 0, null, 28],
+    );
+    it.receiver.script(answer(500), answer(500), answer(500));
+    await it.event('a', 'b', 'c');
+    await tried(it, webhookID, 3);
+    const failing = await healthOf(it, webhookID);
+    assert.deepEqual(
+      [failing.state, failing.attempts, failing.successRate, failing.lastDeliveredAt, failing.waiting, failing.held],
+      ['failing', { succeeded: 0, failed: 3 }, 0, null, 3, 0],
+    );
+    assert.equal(failing.nextAttemptAt, (await it.deliveries(webhookID)).map((one) => one.nextAttemptAt).sort()[0]);
+    assert.deepEqual(failing.days.at(-1), {
+      day: new Date(Date.now()).toISOString().slice(0, 10),
+      succeeded: 0,
+      failed: 3,
+    });
+    const list = (await it.call('GET', '/v0/webhooks/health')).body as Health[];
+    assert.deepEqual(list, [failing]);
+    await it.call('PATCH', `/v0/webhooks/${webhookID}`, { active: false });
+    assert.equal((await healthOf(it, webhookID)).state, 'off');
+    const other = '00000000-0000-4000-8000-000000000000';
+    assert.equal((await it.call('GET', `/v0/webhooks/${other}/health`)).status, 404);
+  });
+
+  test('a waiting delivery is sent now, alone or with all of its webhook', async (t) => {
+    const it = await start(t);
+    const { webhookID } = await it.create({});
+    it.receiver.script(answer(500), answer(500), answer(500));
+    await it.event('a', 'b', 'c');
+    await tried(it, webhookID, 3);
+    const [one] = await it.deliveries(webhookID);
+    const sent = await it.call('POST', `/v0/webhooks/${webhookID}/deliveries/${one!.deliveryId}/resend`);
+    assert.deepEqual([sent.status, sent.body], [202, { deliveryId: one!.deliveryId, status: 'pending' }]);
+    await it.receiver.waitFor(4);
+    const all = await it.call('POST', `/v0/webhooks/${webhookID}/resend`);
+    assert.deepEqual([all.status, all.body], [202, { queued: 2, remaining: 0 }]);
+    const ended = await it.finished(webhookID);
+    assert.deepEqual(
+      ended.map(({ status, attempts }) => [status, attempts.length]),
+      [
+        ['delivered', 2],
+        ['delivered', 2],
+        ['delivered', 2],
+      ],
+    );
+    assert.deepEqual((await it.call('POST', `/v0/webhooks/${webhookID}/resend`, {})).body, { queued: 0, remaining: 0 });
+    const again = await it.call('POST', `/v0/webhooks/${webhookID}/resend`, { status: 'all' });
+    assert.deepEqual(again.body, { queued: 3, remaining: 0 });
+    await it.receiver.waitFor(9);
+    const health = await healthOf(it, webhookID);
+    assert.equal(health.state, 'working');
+    assert.notEqual(health.lastDeliveredAt, null);
+  });
+
+  test('a member of a waiting batch takes its whole request with it', async (t) => {
+    const it = await start(t);
+    const { webhookID } = await it.create({ batchSize: 10 });
+    it.receiver.script(answer(500));
+    await it.event('a', 'b', 'c');
+    await tried(it, webhookID, 3);
+    const deliveries = await it.deliveries(webhookID);
+    const member = deliveries.find(({ reason }) => reason === 'batch');
+    assert.ok(member);
+    assert.equal(
+      (await it.call('POST', `/v0/webhooks/${webhookID}/deliveries/${member.deliveryId}/resend`)).status,
+      202,
+    );
+    await it.receiver.waitFor(2);
+    assert.equal(it.receiver.received.length, 2);
+  });
+
+  test('what cannot be sent is refused with its reason', async (t) => {
+    const it = await start(t);
+    const { webhookID } = await it.create({ onInactive: 'hold' });
+    for (const [body, text] of [
+      [{ status: 'delivered' }, /status: must be one of undelivered, pending, failed, discarded, all/],
+      [{ since: 'yesterday' }, /since must be unix seconds or an ISO 8601 date/],
+      [{ since: 1 }, /deliveries are kept for 14 days/],
+    ] as const) {
+      const refused = await it.call('POST', `/v0/webhooks/${webhookID}/resend`, body);
+      assert.equal(refused.status, 400);
+      assert.match((refused.body as { error: string }).error, text);
+    }
+    await it.call('PATCH', `/v0/webhooks/${webhookID}`, { active: false });
+    assert.equal((await it.call('POST', `/v0/webhooks/${webhookID}/resend`)).status, 409);
+  });
+
+  test('name and description are kept, changed and removed', async (t) => {
+    const it = await start(t);
+    const { webhookID } = await it.create({ name: 'Deposits', description: 'Two\nlines' });
+    const path = `/v0/webhooks/${webhookID}`;
+    const read = async () => {
+      const { name, description } = (await it.call('GET', path)).body as Record<string, unknown>;
+      return [name, description];
+    };
+    assert.deepEqual(await read(), ['Deposits', 'Two\nlines']);
+    await it.call('PUT', path, { name: 'Payments' });
+    assert.deepEqual(await read(), ['Payments', 'Two\nlines']);
+    await it.call('PUT', path, { name: '', description: null });
+    assert.deepEqual(await read(), [undefined, undefined]);
+    assert.equal((await it.call('PUT', path, { name: 'x'.repeat(101) })).status, 400);
+    assert.equal((await it.call('PUT', path, { name: 7 })).status, 400);
+    assert.equal((await it.call('PUT', path, { name: 'a\u0000' })).status, 400);
+  });
+});
