@@ -14,9 +14,7 @@ import { ROWS_VERSION, SINK_TABLES } from './rows/tables.ts';
 import { SinkRunner } from './runner.ts';
 import { type BlockSource, createBlockSource } from './source.ts';
 import { readStates } from './store.ts';
-import { ndjsonKind } from './targets/ndjson.ts';
-import { parquetKind } from './targets/parquet.ts';
-import { postgresKind } from './targets/postgres.ts';
+import { builtInKinds } from './targets/kinds.ts';
 
 const MS_PER_SECOND = 1_000;
 const HOLD_MS = 1_000;
@@ -24,7 +22,7 @@ const HOLD_MS = 1_000;
 export function provision(ctx: HostContext<SinksConfig>): void {
   const { idlFolder } = ctx.config;
   const targets = ctx.config.targets.map(withDefaults);
-  const kinds = new Map([postgresKind, parquetKind, ndjsonKind].map((kind) => [kind.kind, kind]));
+  const kinds = new Map(builtInKinds().map((kind) => [kind.kind, kind]));
   ctx.provide(sinkKinds, {
     define(kind: SinkKind) {
       if (kinds.has(kind.kind))
@@ -56,6 +54,10 @@ function checkTargets({ config, core }: HostContext<SinksConfig>, kinds: Readonl
         `${path}.kind`,
       );
   }
+  const onStdout = config.targets.filter(({ kind }) => kind === 'stdout');
+  if (onStdout.length > 1) throw misconfigured('two sinks write to standard output', 'sinks.targets');
+  if (onStdout.length > 0 && core.log.output !== 'stderr')
+    throw misconfigured('a sink writes to standard output: log.output must be stderr', 'log.output');
   if (seen.size > 0 && core.ledger.retain.hours === 0)
     throw misconfigured('sinks read the ledger: ledger.retain.hours must not be 0', 'ledger.retain.hours');
 }

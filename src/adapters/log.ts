@@ -12,6 +12,8 @@ export interface LogOptions {
   /** auto = pretty when stdout is a terminal. */
   readonly format: 'auto' | 'json' | 'pretty';
   /** Default: standard output. */
+  readonly output?: 'stdout' | 'stderr';
+  /** Instead of `output`. */
   readonly destination?: DestinationStream;
   /** Role of a daemon's thread; part of every line. */
   readonly role?: string;
@@ -70,9 +72,10 @@ function createIsoTime(): () => string {
 }
 
 /** Loaded only for a terminal. */
-function terminalOutput(): DestinationStream {
+function terminalOutput(destination: 1 | 2): DestinationStream {
   const { build } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
   return build({
+    destination,
     colorize: process.env['NO_COLOR'] === undefined,
     ignore: 'pid,hostname',
     translateTime: 'SYS:HH:MM:ss.l',
@@ -114,8 +117,10 @@ const errorWithoutKeys = (error: unknown): unknown => {
 const textWithoutKeys = (value: unknown): unknown => (typeof value === 'string' ? maskKeys(value) : value);
 
 export function createLog(options: LogOptions): RootLog {
-  const pretty = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
-  const destination = options.destination ?? (pretty ? terminalOutput() : bufferedOutput(1));
+  const output = options.output ?? 'stdout';
+  const pretty = options.format === 'pretty' || (options.format === 'auto' && process[output].isTTY === true);
+  const descriptor = output === 'stdout' ? 1 : 2;
+  const destination = options.destination ?? (pretty ? terminalOutput(descriptor) : bufferedOutput(descriptor));
   const root = pino(
     {
       level: options.level,

@@ -543,6 +543,10 @@ export const coreConfig = Type.Object(
           default: 'auto',
           description: 'auto = pretty in a terminal',
         }),
+        output: Type.Union([Type.Literal('stdout'), Type.Literal('stderr')], {
+          default: 'stdout',
+          description: 'where lines are written; stderr leaves standard output to a sink of rows',
+        }),
       },
       { ...closed, default: {} },
     ),

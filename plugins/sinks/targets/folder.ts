@@ -1,35 +1,21 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
-import { isPlainObject } from '../../../src/lib/json.ts';
-import type { OpenSink, SinkBatch, SinkPosition, SinkRow, SinkTable, SinkTarget } from '../../../src/ports/sink.ts';
+import type { OpenSink, SinkBatch, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
 import { moved, refused, unreachable } from '../errors.ts';
+import {
+  type FileFormat,
+  type Manifest,
+  type ManifestFile,
+  manifestBytes,
+  nameOf,
+  PART,
+  positionOf,
+  readManifest,
+  sha256,
+} from './manifest.ts';
 
-/** How the rows of a table become a file, and back. */
-export interface FileFormat {
-  /** Ending of the names of files, without the dot. */
-  readonly ending: string;
-  encode(table: SinkTable, rows: readonly SinkRow[]): Promise<Buffer>;
-  decode(table: SinkTable, bytes: Buffer): Promise<readonly SinkRow[]>;
-}
-
-/** `manifest.json` of a batch. */
-interface Manifest extends SinkPosition {
-  /** Lowest slot of this batch; `first` is that of the part. */
-  readonly from: number;
-  readonly rowsVersion: number;
-  readonly files: readonly {
-    readonly table: string;
-    readonly name: string;
-    readonly rows: number;
-    readonly bytes: number;
-    readonly sha256: string;
-  }[];
-}
-
-const DIGITS = 12;
-const PART = /^(?:live|\d+-\d+)$/;
 const BATCH = /^\d{12}$/;
 const TEMPORARY = 'tmp';
 /** Folders of writers that have died. A batch is written within seconds. */
@@ -73,8 +59,7 @@ class FolderTarget implements SinkTarget {
       for (const part of (await readdir(this.#sink.target)).filter((name) => PART.test(name)).toSorted()) {
         const last = (await this.#batches(part)).at(-1);
         if (last === undefined) continue;
-        const manifest = await this.#manifest(part, last);
-        positions.push({ part, first: manifest.first, last: manifest.last, blockhash: manifest.blockhash });
+        positions.push(positionOf(await this.#manifest(part, last)));
       }
       return positions;
     });
@@ -91,7 +76,7 @@ class FolderTarget implements SinkTarget {
       const temporary = join(this.#sink.target, TEMPORARY, randomUUID());
       try {
         await this.#fill(temporary, batch);
-        await this.#publish(temporary, join(folder, String(batch.first).padStart(DIGITS, '0')));
+        await this.#publish(temporary, join(folder, nameOf(batch.first)));
       } catch (error) {
         await rm(temporary, { recursive: true, force: true }).catch(() => undefined);
         throw error;
@@ -103,25 +88,17 @@ class FolderTarget implements SinkTarget {
     });
   }
 
-  async #fill(folder: string, { position, first: from, rows }: SinkBatch): Promise<void> {
+  async #fill(folder: string, batch: SinkBatch): Promise<void> {
     await mkdir(folder);
-    const files: Manifest['files'][number][] = [];
+    const files: ManifestFile[] = [];
     for (const table of this.#sink.tables) {
-      const found = rows.get(table.name) ?? [];
+      const found = batch.rows.get(table.name) ?? [];
       const bytes = await this.#format.encode(table, found);
       const name = `${table.name}.${this.#format.ending}`;
       await writeFully(join(folder, name), bytes);
-      files.push({
-        table: table.name,
-        name,
-        rows: found.length,
-        bytes: bytes.length,
-        sha256: createHash('sha256').update(bytes).digest('hex'),
-      });
+      files.push({ table: table.name, name, rows: found.length, bytes: bytes.length, sha256: sha256(bytes) });
     }
-    const { part, first, last, blockhash } = position;
-    const manifest: Manifest = { part, first, last, blockhash, from, rowsVersion: this.#sink.version, files };
-    await writeFully(join(folder, 'manifest.json'), Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
+    await writeFully(join(folder, 'manifest.json'), manifestBytes(batch, this.#sink.version, files));
     await synchronized(folder);
   }
 
@@ -150,7 +127,7 @@ class FolderTarget implements SinkTarget {
           // A table that the sink got only later.
           if (file === undefined) continue;
           const bytes = await readFile(join(this.#sink.target, part, batch, file.name));
-          if (createHash('sha256').update(bytes).digest('hex') !== file.sha256)
+          if (sha256(bytes) !== file.sha256)
             throw refused(`sink ${this.#sink.name}: ${part}/${batch}/${file.name} was changed`);
           for (const row of await this.#format.decode(described, bytes)) {
             const slot = Number(row[0]);
@@ -172,8 +149,8 @@ class FolderTarget implements SinkTarget {
 
   async #manifest(part: string, batch: string): Promise<Manifest> {
     const path = join(this.#sink.target, part, batch, 'manifest.json');
-    const manifest: unknown = JSON.parse(await readFile(path, 'utf8'));
-    if (!isManifest(manifest)) throw refused(`sink ${this.#sink.name}: ${path} is no manifest`);
+    const manifest = readManifest(await readFile(path, 'utf8'));
+    if (manifest === null) throw refused(`sink ${this.#sink.name}: ${path} is no manifest`);
     if (manifest.rowsVersion > this.#sink.version)
       throw refused(`sink ${this.#sink.name}: its rows are of version ${manifest.rowsVersion}`);
     return manifest;
@@ -188,13 +165,6 @@ class FolderTarget implements SinkTarget {
     }
   }
 }
-
-const isManifest = (value: unknown): value is Manifest =>
-  isPlainObject(value) &&
-  typeof value['part'] === 'string' &&
-  typeof value['blockhash'] === 'string' &&
-  ['first', 'last', 'from', 'rowsVersion'].every((name) => Number.isSafeInteger(value[name])) &&
-  Array.isArray(value['files']);
 
 async function writeFully(path: string, bytes: Buffer): Promise<void> {
   const file = await open(path, 'wx', 0o644);

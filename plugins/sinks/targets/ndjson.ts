@@ -1,6 +1,7 @@
 import { objectMembers } from '../../../src/lib/json.ts';
 import type { SinkColumnKind, SinkKind, SinkRow, SinkTable, SinkValue } from '../../../src/ports/sink.ts';
-import { type FileFormat, openFolder } from './folder.ts';
+import { openFolder } from './folder.ts';
+import type { FileFormat } from './manifest.ts';
 
 /** Rows as lines of JSON, an object each. Amounts are strings, times ISO 8601, bytes base64, `json` is the value itself. */
 export const ndjsonKind: SinkKind = {
@@ -12,7 +13,7 @@ export const ndjsonKind: SinkKind = {
 const MS_PER_SECOND = 1_000;
 
 /** A row as JSON, without its line end. */
-function lineOf({ columns }: SinkTable, row: SinkRow): string {
+export function lineOf({ columns }: SinkTable, row: SinkRow): string {
   const members = columns.map(({ name, kind }, at) => `${JSON.stringify(name)}:${textOf(kind, row[at] ?? null)}`);
   return `{${members.join(',')}}`;
 }
@@ -41,7 +42,7 @@ const ndjsonFormat: FileFormat = {
   },
 };
 
-function rowOf(table: SinkTable, line: string): SinkRow {
+export function rowOf(table: SinkTable, line: string): SinkRow {
   const values = JSON.parse(line) as Readonly<Record<string, unknown>>;
   const bytes = Buffer.from(line);
   const texts = new Map(

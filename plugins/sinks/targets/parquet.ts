@@ -6,7 +6,8 @@ import {
   sourceOf,
 } from '../../../src/lib/parquet-columns.ts';
 import type { SinkColumn, SinkColumnKind, SinkKind, SinkRow, SinkTable, SinkValue } from '../../../src/ports/sink.ts';
-import { type FileFormat, openFolder } from './folder.ts';
+import { openFolder } from './folder.ts';
+import type { FileFormat } from './manifest.ts';
 
 /** Rows as Parquet files: few large ones, so a batch waits long for more slots. */
 export const parquetKind: SinkKind = {
@@ -34,7 +35,7 @@ function columnOf({ name, kind, isNullable }: SinkColumn): ParquetColumn {
   return isNullable ? [name, KINDS[kind], 'null'] : [name, KINDS[kind]];
 }
 
-const parquetFormat: FileFormat = {
+export const parquetFormat: FileFormat = {
   ending: 'parquet',
   async encode(table, rows) {
     const { ByteWriter, ParquetWriter } = await import('hyparquet-writer');

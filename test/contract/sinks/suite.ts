@@ -5,7 +5,7 @@ import { LIVE } from '../../../plugins/sinks/open-target.ts';
 import { addTask, readStates, readTask, type SinkTaskRow, setPaused } from '../../../plugins/sinks/store.ts';
 import type { Findings } from '../../../plugins/sinks/verify.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
-import type { SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
+import type { OpenSink, SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { emptyLedger, fill } from '../../helpers/archive.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
@@ -15,8 +15,10 @@ import { until } from '../../helpers/until.ts';
 export interface TargetUnderTest {
   readonly name: string;
   readonly kind: SinkKind;
-  /** An empty place, as `target` of the configuration. */
-  place(t: TestContext): Promise<string>;
+  /** An empty place, as `target` of the configuration, or with `options`. */
+  place(t: TestContext): Promise<string | Pick<OpenSink, 'target' | 'options'>>;
+  /** Why it cannot be tested here. */
+  readonly skip?: string | false;
 }
 
 const FIRST = 11;
@@ -24,7 +26,8 @@ const FIRST = 11;
 async function setUp(t: TestContext, under: TargetUnderTest, last = 90) {
   const ledger = await emptyLedger(t);
   await fill(ledger, FIRST, last, { hasTransfers: true });
-  const sink = openSink(await under.place(t));
+  const place = await under.place(t);
+  const sink = typeof place === 'string' ? openSink(place) : openSink(place.target, place);
   const open = async (): Promise<SinkTarget> => {
     const target = await under.kind.open(sink);
     t.after(() => target.close());
@@ -86,9 +89,10 @@ function failing(kind: SinkKind, seed: number): SinkKind & { readonly failures: 
 }
 
 export function sinkSuite(under: TargetUnderTest): void {
-  const { kind, name } = under;
+  const { kind, name, skip = false } = under;
+  const check = (title: string, run: (t: TestContext) => Promise<void>) => test(`${name}: ${title}`, { skip }, run);
 
-  test(`${name}: the rows of all final blocks are there once, and a restart goes on behind them`, async (t) => {
+  check(`the rows of all final blocks are there once, and a restart goes on behind them`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under);
     const target = await open();
     const first = startSink({ store, ledger, kind, sink });
@@ -104,7 +108,7 @@ export function sinkSuite(under: TargetUnderTest): void {
     assert.deepEqual([state.first, state.isPaused], [FIRST, false]);
   });
 
-  test(`${name}: writes that fail, and answers that are lost, lose no row and write none twice`, async (t) => {
+  check(`writes that fail, and answers that are lost, lose no row and write none twice`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under, 160);
     const target = await open();
     const broken = failing(kind, 5);
@@ -115,7 +119,7 @@ export function sinkSuite(under: TargetUnderTest): void {
     await assertRows(target, ledger, FIRST, ledger.finalSlot);
   });
 
-  test(`${name}: two daemons that write the same target at once write each row once`, async (t) => {
+  check(`two daemons that write the same target at once write each row once`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under, 160);
     const target = await open();
     // With stores of their own neither knows of the other.
@@ -130,7 +134,7 @@ export function sinkSuite(under: TargetUnderTest): void {
     await assertRows(target, ledger, FIRST, ledger.finalSlot);
   });
 
-  test(`${name}: a batch for another position is refused, and changes nothing`, async (t) => {
+  check(`a batch for another position is refused, and changes nothing`, async (t) => {
     const { ledger, open } = await setUp(t, under, 40);
     const [one, two] = [await open(), await open()];
     const batch = await batchOf(ledger, FIRST, 30);
@@ -140,7 +144,7 @@ export function sinkSuite(under: TargetUnderTest): void {
     await assertRows(two, ledger, FIRST, 30);
   });
 
-  test(`${name}: a target with blocks of another chain, or with newer rows, is refused and left as it is`, async (t) => {
+  check(`a target with blocks of another chain, or with newer rows, is refused and left as it is`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under, 40);
     const target = await open();
     const batch = await batchOf(ledger, FIRST, 30);
@@ -159,7 +163,7 @@ export function sinkSuite(under: TargetUnderTest): void {
     );
   });
 
-  test(`${name}: a paused sink takes nothing until it is resumed`, async (t) => {
+  check(`a paused sink takes nothing until it is resumed`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under, 40);
     const target = await open();
     await setPaused(store, 'rows', true, 0);
@@ -171,7 +175,7 @@ export function sinkSuite(under: TargetUnderTest): void {
     await caughtUp(target, ledger.finalSlot);
   });
 
-  test(`${name}: a back-fill adds older slots once, and verify finds a row that is missing`, async (t) => {
+  check(`a back-fill adds older slots once, and verify finds a row that is missing`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under);
     const target = await open();
     const run = startSink({ store, ledger, kind, sink, settings: { from: 60 } });
