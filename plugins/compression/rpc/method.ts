@@ -147,6 +147,8 @@ export interface ParamsForm<F extends Fields> {
   readonly tolerant?: boolean;
   /** The one list that may also be given directly as `params`. */
   readonly bare?: keyof F & string;
+  /** A call for the documents, where the required members alone make none. */
+  readonly example?: Readonly<Record<string, unknown>>;
 }
 
 /** Accepted by every method. */
@@ -171,15 +173,18 @@ export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (para
 }
 
 /** The schema of `params`: the object, an array that holds it, or the bare list. */
-export function paramsSchema({ fields, tolerant = false, bare }: ParamsForm<Fields>): TSchema {
+export function paramsSchema({ fields, tolerant = false, bare, example }: ParamsForm<Fields>): TSchema {
   const object = schemaOf({ ...fields, ...common }, { tolerant });
   const isRequired = (object.required ?? []).length > 0;
   const list = bare === undefined ? undefined : bareList(fields[bare]?.schema);
-  return Type.Union([
-    object,
-    Type.Array(object, { minItems: isRequired ? 1 : 0, maxItems: 1, description: 'The object in an array' }),
-    ...(list === undefined ? [] : [list]),
-  ]);
+  return Type.Union(
+    [
+      object,
+      Type.Array(object, { minItems: isRequired ? 1 : 0, maxItems: 1, description: 'The object in an array' }),
+      ...(list === undefined ? [] : [list]),
+    ],
+    example === undefined ? {} : { examples: [example] },
+  );
 }
 
 /** The list itself; a field that may be null is one too. */

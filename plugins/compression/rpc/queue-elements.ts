@@ -4,6 +4,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { EXAMPLES } from '../../../src/solana/schemas.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { invalid, key32, listField, notFound, optional } from './fields.ts';
 import { type MethodParts, plainMethod, requireIndexed, requireSlot } from './method.ts';
@@ -40,6 +41,7 @@ export const getQueueElements = (parts: ProofParts): RpcMethod =>
       inputQueue: queueWish('accounts to be nullified', STATE_BATCH),
       addressQueue: queueWish('addresses to be appended', ADDRESS_BATCH),
     },
+    example: { tree: EXAMPLES.hash, outputQueue: { limit: 100 } },
     result: Type.Object({
       context: Type.Object(
         { slot: Type.Integer({ description: 'newest indexed slot', examples: [381_204_511] }) },

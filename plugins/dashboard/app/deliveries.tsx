@@ -246,6 +246,8 @@ function HookFacts({ hook, health }: { hook: Webhook; health: HookHealth | null 
             </Stat>
           </>
         )}
+      </dl>
+      <dl class="stats">
         <Stat name="Type">{typeName(hook.webhookType)}</Stat>
         <Stat name="Addresses">{number(addressCountOf(hook))}</Stat>
         <Stat

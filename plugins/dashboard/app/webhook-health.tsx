@@ -55,15 +55,11 @@ export function HealthBars({ health, wide = false }: { health: HookHealth; wide?
 export function Waiting({ health }: { health: HookHealth }) {
   const { waiting, held, nextAttemptAt } = health;
   if (waiting + held === 0) return <>–</>;
+  const isDue = nextAttemptAt !== null && Date.parse(nextAttemptAt) <= Date.now();
   return (
-    <>
+    <span>
       {number(waiting + held)}
-      {nextAttemptAt !== null && (
-        <span class="soft small">
-          {' '}
-          next <Time at={nextAttemptAt} />
-        </span>
-      )}
-    </>
+      {nextAttemptAt !== null && <span class="soft small"> next {isDue ? 'now' : <Time at={nextAttemptAt} />}</span>}
+    </span>
   );
 }

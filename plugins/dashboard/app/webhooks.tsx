@@ -133,7 +133,11 @@ export function WebhooksPage({ project }: { project: Project }) {
                   value: (hook) => healthOf(hook)?.waiting ?? null,
                   show: (hook) => ofHealth(hook, (health) => <Waiting health={health} />),
                 },
-                { name: '28 days', show: (hook) => ofHealth(hook, (health) => <HealthBars health={health} />) },
+                {
+                  name: '28 days',
+                  isMinor: true,
+                  show: (hook) => ofHealth(hook, (health) => <HealthBars health={health} />),
+                },
                 {
                   name: 'Type',
                   isMinor: true,

@@ -4,6 +4,7 @@ import { defineRoute, type Reply, RequestError, type Route } from '../../plugin/
 import { agentRoutes, referenceMarkdown } from './agents.ts';
 import {
   asJsonSchema2020,
+  callExampleOf,
   DESCRIPTION,
   type DocumentOptions,
   errorExample,
@@ -144,7 +145,7 @@ function shownOperation(operation: Operation): Operation {
 
 function methodOperation(method: DescribedMethod): object {
   const { name, summary, description, whole, result, isSubscription } = method;
-  const params = method.params.length === 0 && !('anyOf' in whole) ? {} : { params: exampleOf(whole) };
+  const params = method.params.length === 0 && !('anyOf' in whole) ? {} : { params: callExampleOf(whole) };
   const call = { jsonrpc: '2.0', id: 1, method: name, ...params };
   const version = { const: '2.0' };
   return {

@@ -545,6 +545,33 @@ export function exampleOf(schema: Schema): unknown {
   return kind === 'null' ? null : {};
 }
 
+/** The smallest params of a call: those of its own examples, else the first form with what it requires. */
+export function callExampleOf(schema: Schema): unknown {
+  const { examples, type, anyOf, items, prefixItems, minItems } = schema;
+  if (Array.isArray(examples) && examples.length > 0) return examples[0];
+  const [first] = (anyOf ?? schema['oneOf'] ?? []) as readonly Schema[];
+  if (first !== undefined) return callExampleOf(first);
+  const tuple = Array.isArray(items) ? items : prefixItems;
+  if (Array.isArray(tuple))
+    return (tuple as readonly Schema[]).slice(0, (minItems as number | undefined) ?? tuple.length).map(callExampleOf);
+  if (type !== 'object') return exampleOf(schema);
+  const properties = Object.entries((schema['properties'] ?? {}) as Record<string, Schema>);
+  const required = new Set((schema['required'] ?? []) as readonly string[]);
+  // Where one of several is needed and none is required, the first key says what the call is about.
+  const [key] = required.size > 0 ? [] : properties.filter(([, value]) => isKey(value));
+  if (key !== undefined) required.add(key[0]);
+  return Object.fromEntries(
+    properties.flatMap(([name, value]) => (required.has(name) ? [[name, callExampleOf(value)]] : [])),
+  );
+}
+
+/** Whether a value is an address or a hash, or a list of them. */
+function isKey({ format, anyOf, items }: Schema): boolean {
+  if (format === 'base58-32') return true;
+  if (Array.isArray(anyOf)) return (anyOf as readonly Schema[]).some(isKey);
+  return typeof items === 'object' && items !== null && !Array.isArray(items) && isKey(items as Schema);
+}
+
 /** A text that matches the pattern: its literal beginning, or one of the usual forms. */
 function textExample(pattern: unknown): string {
   if (typeof pattern !== 'string') return 'text';

@@ -3,6 +3,7 @@ import type { ForwardedMethod } from '../../plugin/host.ts';
 import { type Price, RPC_CODES, type RpcMethod, type Tag } from '../../plugin/plugin.ts';
 import {
   asJsonSchema2020,
+  callExampleOf,
   type DocumentOptions,
   exampleOf,
   nameSchemas,
@@ -171,7 +172,7 @@ function methodObject(method: DescribedMethod, tags: ReadonlyMap<string, Tag>): 
 
 /** What the example of `params` gives to each param. */
 function exampleParams({ params, isByName, whole }: DescribedMethod): readonly object[] {
-  const example = exampleOf(whole);
+  const example = callExampleOf(whole);
   return params.flatMap(({ name }, at) => {
     const value = isByName ? (example as Record<string, unknown>)[name] : (example as readonly unknown[])[at];
     return value === undefined ? [] : [{ name, value }];

@@ -26,6 +26,7 @@ const MEANING: Readonly<Record<string, RegExp>> = {
   'post /v0/webhooks/{webhookID}/replay':
     /before since|cannot be read again|must not be below|kept for|future|must be at least|too|slots/,
   'post /v0/webhooks/{webhookID}/recover': /kept for|future|before since/,
+  'post /v0/webhooks/{webhookID}/resend': /kept for|future|before since/,
 };
 
 let daemon: DaemonInProcess;

@@ -62,6 +62,9 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   );
   assert.equal((await fetch(`${run.api}/ping`)).headers.get('x-parhelion-chain'), 'local');
 
+  const scrape = await (await fetch(`${run.admin}/metrics`)).text();
+  assert.ok(scrape.length <= 100_000, `a scrape of an idle daemon has ${scrape.length} bytes`);
+
   // Other commands find the store of the running chain.
   const projects = await runCommand(['projects', 'list', '--json', '--data-dir', dataDir]);
   assert.equal((JSON.parse(projects.out) as unknown[]).length, 1, projects.err);
