@@ -8,11 +8,12 @@ import { arrayItems, objectMembers, stringify } from '../../src/lib/json.ts';
 import { type Clock, type Log, messageOf, RpcError } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import type { KeptAnswer, KeptAnswers, KeptQuestion, UpstreamResult } from '../../src/ports/address-history.ts';
+import { isPlaceholder } from '../../src/ports/block.ts';
 import { ceilingOf, type JoinedHistory, type ListEnd, type PastReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
-import { isPlaceholder } from '../../src/solana/decode/transaction.ts';
 import {
   EncodingMissing,
+  type ShownTexts,
   type ShowOptions,
   showEntry,
   type TransactionEncoding,
@@ -289,10 +290,12 @@ function entriesText(text: Buffer, options: ShowOptions): string | null {
     const entry = showEntry(text.subarray(start, end), options);
     if (entry === null) return null;
     const version = entry.version === null ? '' : `,"version":${entry.version}`;
-    shown.push(`{"meta":${entry.meta},"transaction":${entry.transaction}${version}}`);
+    shown.push(`{"meta":${entry.meta},"transaction":${entry.transaction}${version}${moreOf(entry)}}`);
   }
   return `[${shown.join()}]`;
 }
+
+const moreOf = ({ more }: ShownTexts): string => more.map((member) => `,${member}`).join('');
 
 /** Null when one could not be read. */
 function signaturesText(text: Buffer): string | null {
@@ -366,7 +369,7 @@ async function getTransaction(held: HeldHistory, [signature, given]: readonly un
   if (entry === null) return null;
   const { meta, transaction, version } = entry;
   const head = `{"blockTime":${found.header.blockTime},"meta":${meta},"slot":${found.slot},"transaction":${transaction}`;
-  return `${head},"transactionIndex":${found.index}${version === null ? '' : `,"version":${version}`}}`;
+  return `${head},"transactionIndex":${found.index}${version === null ? '' : `,"version":${version}`}${moreOf(entry)}}`;
 }
 
 const ADDRESS_MEMBERS = ['limit', 'before', 'until', 'commitment', 'minContextSlot'];

@@ -39,6 +39,7 @@ export type FollowerStatus = Pick<
   | 'gaps'
   | 'leftBehind'
   | 'distrusted'
+  | 'unread'
 >;
 
 export interface Follower {
@@ -273,6 +274,7 @@ function statusOf(run: Run): FollowerStatus {
     gaps,
     ...(leftBehind.size === 0 ? {} : { leftBehind: [...leftBehind.values()] }),
     ...(distrusted.length === 0 ? {} : { distrusted }),
+    ...(run.state.unread === null ? {} : { unread: run.state.unread }),
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Ledger } from '../ledger/index.ts';
 import { createSlotLength, lagSeconds, SILENT_MS, type SlotLength, unseenSlots } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
-import type { Commitment, ConsensusFacts, FinalityStatus } from '../ports/chain.ts';
+import type { Commitment, ConsensusFacts, FinalityStatus, UnreadTransactions } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { ChainGap } from '../ports/following.ts';
 import type { Metrics } from '../ports/telemetry.ts';
@@ -97,6 +97,8 @@ export interface FollowState {
   processorFault: string | null;
   /** Processors that fail and that the chain does not wait for: reason by name. */
   readonly leftBehind: Map<string, string>;
+  /** Null while all transactions were read. */
+  unread: UnreadTransactions | null;
   failures: number;
   notBefore: number;
   /** Processors at the cursor. */
@@ -145,6 +147,7 @@ export const newState = (now: number, isOnDemand = false): FollowState => ({
   prunedTo: null,
   processorFault: null,
   leftBehind: new Map(),
+  unread: null,
   failures: 0,
   notBefore: now,
   live: [],
@@ -240,6 +243,11 @@ export function createFollowMeter(
   return {
     released: metrics.counter('blocks_released_total', 'blocks that were committed'),
     skipped: metrics.counter('skips_proven_total', 'slots that a parent link proved empty'),
+    unread: metrics.counter(
+      'transactions_unread_total',
+      'transactions of released blocks that were not read completely: opaque ones are kept as the node sent them; of meta, members are missing or have another form; config has bits whose meaning is unknown',
+      ['what'],
+    ),
     forks: metrics.counter('forks_total', 'roll-backs', []),
     forkDepth: metrics.histogram('fork_depth_blocks', 'blocks removed by one roll-back', BUCKETS_BLOCKS),
     rolledBack: metrics.counter('blocks_rolled_back_total', 'blocks removed by roll-backs'),

@@ -1,5 +1,5 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
-import type { BlockHeader, ChainBlock } from '../ports/block.ts';
+import { type BlockHeader, type ChainBlock, isPlaceholder } from '../ports/block.ts';
 import { backoffMs } from '../runtime/waiting.ts';
 import { cursorWaits } from './catch-up.ts';
 import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './commit.ts';
@@ -188,6 +188,7 @@ function released(run: Run, { block }: FetchedBlock, finalSlot: number | null, s
   state.joining = [];
   meter.commitSeconds.record((clock.monotonic() - startedAt) / 1000);
   meter.released.add();
+  countUnread(run, block);
   if (before !== null && before.slot >= state.floor) meter.skipped.add(block.slot - before.slot - 1);
   run.buffer.remove(block.slot);
   state.hole = null;
@@ -201,6 +202,21 @@ function released(run: Run, { block }: FetchedBlock, finalSlot: number | null, s
   run.onReleased(headerOf(block));
   tellListeners(run, (listener) => listener.released(block));
   if (finalSlot !== null) tellListeners(run, (listener) => listener.finalized(finalSlot));
+}
+
+/** A transaction in a new form stops nothing, so that only this says that there was one. */
+function countUnread({ state, meter }: Run, block: ChainBlock): void {
+  for (const tx of block.transactions) {
+    if (tx.fault === null) continue;
+    const { fault, isOpaque, signature } = tx;
+    meter.unread.with(isOpaque ? 'opaque' : fault.kind).add();
+    const { opaque, partial } = state.unread ?? { opaque: 0, partial: 0 };
+    state.unread = {
+      opaque: opaque + (isOpaque ? 1 : 0),
+      partial: partial + (isOpaque ? 0 : 1),
+      last: { slot: block.slot, signature: isPlaceholder(signature) ? null : signature, reason: fault.reason },
+    };
+  }
 }
 
 /** Without the transactions: listeners may be in other threads, and must not keep them. */

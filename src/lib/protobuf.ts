@@ -30,8 +30,7 @@ export class ProtobufWriter {
   always(field: number, value: number | bigint): void {
     this.reserve(2 * MAX_VARINT_BYTES);
     this.varint(field * 8 + VARINT);
-    if (typeof value === 'number' && value >= 0) this.varint(value);
-    else this.bigVarint(BigInt.asUintN(64, BigInt(value)));
+    this.number(value);
   }
 
   bool(field: number, value: boolean): void {
@@ -85,9 +84,7 @@ export class ProtobufWriter {
     if (values.length === 0) return;
     const start = this.begin(field);
     this.reserve(values.length * MAX_VARINT_BYTES);
-    for (const value of values)
-      if (typeof value === 'number') this.varint(value);
-      else this.bigVarint(value);
+    for (const value of values) this.number(value);
     this.end(start);
   }
 
@@ -113,6 +110,12 @@ export class ProtobufWriter {
     this.at = start;
     this.varint(size);
     this.at += size;
+  }
+
+  /** A reader gives up the whole message over a varint of more than 64 bits. */
+  private number(value: number | bigint): void {
+    if (typeof value === 'number' && value >= 0 && value <= Number.MAX_SAFE_INTEGER) this.varint(Math.trunc(value));
+    else this.bigVarint(unsignedOf(value));
   }
 
   private varint(value: number): void {
@@ -143,6 +146,14 @@ export class ProtobufWriter {
     this.bytes.copy(larger, 0, 0, this.at);
     this.bytes = larger;
   }
+}
+
+const MAX_UINT64 = 2n ** 64n - 1n;
+
+/** 64 bits: negative numbers in two's complement, fractions cut, what is too large as the largest. */
+function unsignedOf(value: number | bigint): bigint {
+  const whole = typeof value === 'bigint' ? value : BigInt(Number.isFinite(value) ? Math.trunc(value) : 0);
+  return whole > MAX_UINT64 ? MAX_UINT64 : BigInt.asUintN(64, whole);
 }
 
 function lengthBytes(size: number): number {

@@ -176,5 +176,10 @@ export interface NormalTransaction {
   readonly wire: Uint8Array | null;
 }
 
+const PLACEHOLDER = '1'.repeat(48);
+
+/** Whether a signature only stands for one that could not be read. */
+export const isPlaceholder = (signature: string): boolean => signature.startsWith(PLACEHOLDER);
+
 /** `main`, or `devnet` for the second chain. */
 export type ChainId = 'main' | 'devnet';

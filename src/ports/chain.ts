@@ -201,6 +201,16 @@ export interface FinalityChecks {
   stop(): Promise<void>;
 }
 
+/** Transactions of released blocks that were not read completely, since the start of the process that follows. */
+export interface UnreadTransactions {
+  /** Kept as the node sent them, without instructions. */
+  readonly opaque: number;
+  /** Read but for some members, or for bits whose meaning is unknown. */
+  readonly partial: number;
+  /** `signature`: base58; null where none could be read. */
+  readonly last: { readonly slot: number; readonly signature: string | null; readonly reason: string };
+}
+
 export interface ChainStatus {
   readonly chain: ChainId;
   /** `local` for the local chain, `rpc` for a real cluster. */
@@ -237,6 +247,8 @@ export interface ChainStatus {
   readonly leftBehind?: readonly string[];
   /** Texts about upstreams that are left out for a while because an answer of theirs was proven wrong. */
   readonly distrusted?: readonly string[];
+  /** Absent while all were read. */
+  readonly unread?: UnreadTransactions;
   readonly openGaps: number;
   /** The oldest open gaps, a bounded number. */
   readonly gaps?: readonly ChainGap[];

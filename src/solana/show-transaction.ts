@@ -265,13 +265,19 @@ export interface ShownTexts {
   readonly meta: string;
   readonly transaction: string;
   readonly version: string | null;
+  /** Members that are not known here, as the node sent them: `"name":value` each. */
+  readonly more: readonly string[];
 }
 
 /**
  * Shows a transaction from the text of `meta`, whose members stay as the node wrote them: numbers lose no digit, and no `.0`. Null for a text
  * that is no `meta`. Throws UnsupportedVersion.
  */
-function showTexts(transaction: WireParts, metaText: string, options: ShowOptions): ShownTexts | null {
+function showTexts(
+  transaction: WireParts,
+  { metaText, oddVersion, more }: Entry,
+  options: ShowOptions,
+): ShownTexts | null {
   const { encoding, details, rewards } = options;
   const bytes = Buffer.from(metaText);
   const members = metaText === 'null' ? [] : objectMembers(bytes);
@@ -285,8 +291,8 @@ function showTexts(transaction: WireParts, metaText: string, options: ShowOption
   const loadedAddresses = isWhole ? null : loadedAddressesOf(parsed('loadedAddresses'));
   const shown: ShownTransaction = { transaction, meta: { loadedAddresses } };
   const parts = details === 'accounts' ? showAccounts(shown, options) : showTransaction(shown, options);
-  const version = 'version' in parts ? stringify(parts.version) : null;
-  const common = { transaction: stringify(parts.transaction), version };
+  const version = 'version' in parts ? (oddVersion ?? stringify(parts.version)) : null;
+  const common = { transaction: stringify(parts.transaction), version, more };
   if ((isWhole && rewards) || metaText === 'null') return { ...common, meta: metaText };
   const keys = keysOf(shown);
   const kept = members.flatMap((member) => {
@@ -328,7 +334,7 @@ export function showEntry(text: Buffer, options: ShowOptions): ShownTexts | null
   const isRead = original !== null && walkWire({ bytes: original, at: 0, end: original.length }, layout) === null;
   // Later runtimes show more of what has no meaning here.
   if (isRead && layout.oddity === null && hasLoaded(metaText, layout))
-    return showTexts(partsOf(original, layout), metaText, options);
+    return showTexts(partsOf(original, layout), entry, options);
   const { encoding, details, maxVersion } = options;
   demandVersion(versionOf(entry.version, layout), maxVersion);
   const sent = entry.encoding === 'json' ? entry.transactionText : null;
@@ -338,7 +344,12 @@ export function showEntry(text: Buffer, options: ShowOptions): ShownTexts | null
   const bytes = encoding === 'json' ? null : original;
   const shown =
     bytes === null ? sent! : JSON.stringify([encoding === 'base64' ? base64(bytes) : encode(bytes), encoding]);
-  return { meta: metaText, transaction: shown, version: maxVersion === null ? null : entry.versionText };
+  return {
+    meta: metaText,
+    transaction: shown,
+    version: maxVersion === null ? null : entry.versionText,
+    more: entry.more,
+  };
 }
 
 /** Like `showEntry`, for lists, in which one bad entry must not hide the others: what would have to be guessed stays as the node sent it. */
@@ -349,7 +360,7 @@ export function showEntryAsKept(text: Buffer, options: ShowOptions): ShownTexts 
     const entry = error instanceof EncodingMissing ? entryOf(text) : null;
     if (entry === null) throw error;
     const version = options.maxVersion === null ? null : entry.versionText;
-    return { meta: entry.metaText, transaction: entry.transactionText, version };
+    return { meta: entry.metaText, transaction: entry.transactionText, version, more: entry.more };
   }
 }
 
@@ -370,8 +381,23 @@ function hasLoaded(metaText: string, { loadedWritable, loadedReadonly }: WireLay
   return loaded?.writable.length === loadedWritable && loaded.readonly.length === loadedReadonly;
 }
 
+/** `wire`: bytes beside a transaction that only JSON shows; kept here, not sent by a node. */
+const KNOWN_MEMBERS: ReadonlySet<string> = new Set(['meta', 'transaction', 'version', 'wire']);
+
+interface Entry {
+  readonly metaText: string;
+  readonly transactionText: string;
+  readonly versionText: string | null;
+  readonly version: unknown;
+  /** The text of a version in a form that no node of today sends; else null. */
+  readonly oddVersion: string | null;
+  readonly encoding: string;
+  readonly wire: ReturnType<typeof wireOfEntry>;
+  readonly more: readonly string[];
+}
+
 /** Null for a text that is no entry. Without `meta` it is `null`. */
-function entryOf(text: Buffer) {
+function entryOf(text: Buffer): Entry | null {
   const members = new Map(objectMembers(text)?.map((member) => [member.name, member]));
   const transaction = members.get('transaction');
   if (transaction === undefined) return null;
@@ -383,10 +409,17 @@ function entryOf(text: Buffer) {
     transactionText: textOf(transaction),
     versionText: members.has('version') ? textOf(members.get('version')) : null,
     version: parsed.version,
+    oddVersion: isUsualVersion(parsed.version) ? null : textOf(members.get('version')),
+    more: [...members.values()]
+      .filter(({ name }) => !KNOWN_MEMBERS.has(name))
+      .map((member) => `${JSON.stringify(member.name)}:${textOf(member)}`),
     encoding: Array.isArray(parsed.transaction) ? String(parsed.transaction[1]) : 'json',
     wire: wireOfEntry(parsed),
   };
 }
+
+const isUsualVersion = (version: unknown): boolean =>
+  version === undefined || version === 'legacy' || typeof version === 'number';
 
 /** Typed clients lose a transaction without it. */
 export function withStatus(meta: string): string {

@@ -216,11 +216,15 @@ function writeReward(writer: ProtobufWriter, field: number, reward: RpcReward): 
 }
 
 /** Rewards: those of a block. `partitions`: null when the node does not report them. */
-export function writeRewards(writer: ProtobufWriter, rewards: readonly RpcReward[], partitions: number | null): void {
+export function writeRewards(
+  writer: ProtobufWriter,
+  rewards: readonly RpcReward[],
+  partitions: number | bigint | null,
+): void {
   for (const reward of Array.isArray(rewards) ? rewards.filter(isReward) : []) writeReward(writer, 1, reward);
   if (partitions === null) return;
   const start = writer.begin(2);
-  writer.uint(1, partitions);
+  writer.uint(1, bigOf(partitions));
   writer.end(start);
 }
 

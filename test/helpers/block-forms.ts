@@ -123,13 +123,16 @@ const withWire = (
   readable,
   entry: (place) => {
     const entry = JSON.parse(plainEntry(place)) as object;
-    return JSON.stringify({ ...entry, transaction: base64Of(change(plainWire(place), place)) });
+    const wire = change(plainWire(place), place);
+    // As a node names it, which knows the version.
+    const version = wire[0]! > 0x80 ? { version: wire[0]! & 0x7f } : {};
+    return JSON.stringify({ ...entry, ...version, transaction: base64Of(wire) });
   },
   ...(json === undefined ? {} : { json }),
 });
 
 /** The transaction in encoding `json`. */
-const jsonEntry = (place: FormPlace, changes: { version?: unknown; message?: object } = {}): string =>
+export const jsonEntry = (place: FormPlace, changes: { version?: unknown; message?: object } = {}): string =>
   JSON.stringify({
     transaction: {
       signatures: [encode64(place.signature)],
@@ -142,7 +145,8 @@ const jsonEntry = (place: FormPlace, changes: { version?: unknown; message?: obj
       },
     },
     version: changes.version ?? 2,
-    meta: { ...META, ...balancesOf(3) },
+    // That of the same transaction in base64.
+    meta: { ...META, preBalances: [1, 1, 1], postBalances: [2, 2, 2] },
   });
 
 const HUGE = '18446744073709551615';

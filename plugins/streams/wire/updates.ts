@@ -142,7 +142,7 @@ export function createBlockUpdates(block: ChainBlock, createdAtMs: number): Bloc
 interface BlockRewards {
   readonly rewards: readonly RpcReward[];
   /** Null: the block is not the first of an epoch. */
-  readonly partitions: number | null;
+  readonly partitions: number | bigint | null;
 }
 
 /** Null: the block came in a form without rewards. */
@@ -150,7 +150,9 @@ function rewardsOf(block: ChainBlock): BlockRewards | null {
   const text = rewardTextOf(block);
   const rewards = text === null ? null : (parseExact(text.rewards) as readonly RpcReward[] | null);
   if (rewards === null) return null;
-  return { rewards, partitions: text?.partitions == null ? null : (JSON.parse(text.partitions) as number | null) };
+  const partitions = text?.partitions == null ? null : parseExact(text.partitions);
+  const isCount = typeof partitions === 'number' || typeof partitions === 'bigint';
+  return { rewards, partitions: isCount ? partitions : null };
 }
 
 /** The rewards of a block as JSON text; null: the block came in a form without them. */

@@ -113,6 +113,10 @@ test('daemon: readiness, failing checks, lag and gaps', () => {
   const late = readinessFindings(1, { ...readiness, chain: [{ ...chain, lagSlots: 100, openGaps: 2 }] }, limit);
   assert.deepEqual(levels(late), ['ok', 'ok', 'warn', 'warn']);
   assert.match(late[3]!.advice!, /parhelion backfill --gaps/);
+  const unread = { opaque: 2, partial: 1, last: { slot: 7, signature: null, reason: 'version 2' } };
+  const odd = readinessFindings(1, { ...readiness, chain: [{ ...chain, unread }] }, limit);
+  assert.deepEqual(levels(odd), ['ok', 'ok', 'warn']);
+  assert.match(odd[2]!.detail, /main: 2 could not be read, 1 only in part .* without a signature in slot 7: version 2/);
   const checks = [{ name: 'chain main', ok: false, detail: 'nothing for 60 s' }];
   const down = readinessFindings(1, { ...readiness, ready: false, checks }, limit);
   assert.deepEqual(levels(down), ['fail', 'fail', 'ok']);

@@ -5,7 +5,7 @@ import { migrationScopes } from '../../daemon/migrations.ts';
 import { finalityCheckName, type Readiness, upstreamCheckName } from '../../http/health.ts';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import { isLagBeyond, type LagLimit, lagText } from '../../lib/slot-length.ts';
-import type { ChainStatus } from '../../ports/chain.ts';
+import type { ChainStatus, UnreadTransactions } from '../../ports/chain.ts';
 import type { CheckResult } from '../../ports/processes.ts';
 import type { Queries, Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
@@ -167,6 +167,7 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
         checks.find(({ name }) => name === finalityCheckName(one.chain)),
       ),
     );
+    if (one.unread !== undefined) lines.push(unreadFinding(one.chain, one.unread));
     if (one.openGaps > 0) lines.push(gapFinding(one.chain, one.openGaps));
     return lines;
   });
@@ -189,6 +190,20 @@ function finalityFinding({ chain, finality }: ChainStatus, check: CheckResult | 
 }
 
 const FINALITY = 'finality';
+
+/** New forms of transactions: nothing is lost, and a later version may read them. */
+function unreadFinding(chain: string, { opaque, partial, last }: UnreadTransactions): Finding {
+  const { slot, signature, reason } = last;
+  const counts = [
+    ...(opaque > 0 ? [`${opaque} could not be read`] : []),
+    ...(partial > 0 ? [`${partial} only in part`] : []),
+  ];
+  return warn(
+    'transactions',
+    `${chain}: ${counts.join(', ')} since the start; the last one, ${signature ?? 'without a signature'} in slot ${slot}: ${reason}`,
+    'they are kept and served as the node sent them; look for a newer version of parhelion',
+  );
+}
 
 const gapFinding = (chain: string, count: number): Finding =>
   warn('gaps', `${chain}: ${count} open`, 'parhelion backfill --gaps fills them where an upstream has the blocks');

@@ -1,8 +1,7 @@
 import { isPlainObject } from '../../lib/json.ts';
-import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
+import { type ChainBlock, isPlaceholder, type NormalTransaction } from '../../ports/block.ts';
 import { decodeBlock } from './decode-block.ts';
 import { ScannedBlock, scanBlockAnswer } from './scan-block.ts';
-import { isPlaceholder } from './transaction.ts';
 import { KEPT_WIRE } from './wire-bytes.ts';
 
 /** An answer to `getBlock`, and what was decoded from it. */

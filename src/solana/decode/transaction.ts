@@ -244,11 +244,6 @@ export function plainError(error: unknown): unknown {
   return typeof error === 'object' || typeof error === 'bigint' ? JSON.parse(stringify(error)) : error;
 }
 
-const PLACEHOLDER = '1'.repeat(48);
-
-/** Whether a signature only stands for one that could not be read. */
-export const isPlaceholder = (signature: string): boolean => signature.startsWith(PLACEHOLDER);
-
 function parse({ body, from, to }: MetaText): RpcMeta {
   return decodeExact(body.subarray(from, to)) as RpcMeta;
 }

@@ -329,6 +329,7 @@ export interface BlockRequestOptions {
   readonly contradicted?: (upstream: Upstream, reason: string) => void;
 }
 
+const INVALID_PARAMS = -32_602;
 /** The parameter is a byte; a node that asks for a higher version is faulty. */
 const HIGHEST_VERSION = 255;
 
@@ -342,6 +343,7 @@ interface SentBlock extends DecodedAnswer {
  *
  * A transaction that cannot be read never condemns its block: what is malformed, and what lacks a part, is asked of the other upstreams, and
  * what remains unreadable as JSON, which can show versions whose bytes are unknown here. What is unreadable there too is kept as it came.
+ * A node that refuses base64 is asked for JSON at once.
  * An upstream is contradicted only by bytes that another one has for the same block.
  */
 export function createBlockRequest(options: BlockRequestOptions) {
@@ -367,10 +369,15 @@ export function createBlockRequest(options: BlockRequestOptions) {
     scan: scanBlockAnswer,
   });
 
-  async function once(slot: number, asked: number, options_: AskOptions): Promise<BlockAnswer | Higher> {
+  async function once(
+    slot: number,
+    encoding: 'base64' | 'json',
+    asked: number,
+    options_: AskOptions,
+  ): Promise<BlockAnswer | Higher> {
     const sent: SentBlock[] = [];
     const answered = await client.ask({
-      ...question(slot, 'base64', asked, options_),
+      ...question(slot, encoding, asked, options_),
       // A claim that the slot was skipped goes to the follower: it asks the others itself, and distrusts who was wrong.
       isFinal: (meaning) => isFinalAnswer(meaning) || meaning === 'skipped-or-lost',
       isEmpty: (result) => result === null || isDoubtful(sent.at(-1)!.block),
@@ -390,9 +397,10 @@ export function createBlockRequest(options: BlockRequestOptions) {
       const reason = upstream === best.upstream ? null : contradictionOf(block, best.block);
       if (reason !== null) options.contradicted?.(upstream, reason);
     }
-    const block = best.block.transactions.some(({ isOpaque }) => isOpaque)
-      ? ((await asJson(slot, asked, best, options_)) ?? best.block)
-      : best.block;
+    const block =
+      encoding === 'base64' && best.block.transactions.some(({ isOpaque }) => isOpaque)
+        ? ((await asJson(slot, asked, best, options_)) ?? best.block)
+        : best.block;
     return { kind: 'block', block, upstream: best.upstream.label };
   }
 
@@ -425,10 +433,23 @@ export function createBlockRequest(options: BlockRequestOptions) {
     return merged;
   }
 
+  /** A node that refuses base64 is asked for JSON. */
+  async function inAnyEncoding(slot: number, asked: number, options_: AskOptions): Promise<BlockAnswer | Higher> {
+    try {
+      return await once(slot, 'base64', asked, options_);
+    } catch (error) {
+      const refused = error instanceof CodedError && error.facts['rpcCode'] === INVALID_PARAMS;
+      if (!refused) throw error;
+      return await once(slot, 'json', asked, options_).catch(() => {
+        throw error;
+      });
+    }
+  }
+
   return async function askBlock(slot: number, options_: AskOptions): Promise<BlockAnswer> {
     for (;;) {
       const asked = version;
-      const answer = await once(slot, asked, options_);
+      const answer = await inAnyEncoding(slot, asked, options_);
       if (answer.kind !== 'higher') return answer;
       if (asked >= HIGHEST_VERSION)
         throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
