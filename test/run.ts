@@ -28,18 +28,15 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../src/lib/coded-error.ts';
 import { listFiles } from './helpers/list-files.ts';
-import { machinePace } from './helpers/machine-pace.ts';
 import { packagesMissing } from './helpers/packages.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
 import { reachedSince } from './helpers/reach.ts';
+import { type MeasuredWork, startWorkMeter } from './helpers/work-meter.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const LONG_TIER = /\.long\.test\.ts$/;
-/**
- * CPU of a whole run of the short tier, with its build: what two cores do in less than 8 minutes, on the machine of `machine-pace.ts`. A run
- * that needs more, in relation to how fast this machine is, fails.
- */
-const SHORT_TIER_CPU_SECONDS = 800;
+/** CPU of a whole run of the short tier, with its build, as times the work of `work-meter.ts`. A run that needs more fails. */
+const MAX_SHORT_TIER_WORK = 400;
 const LONG_RUN_ADDS =
   'npm run test:all adds PostgreSQL, the other nine tenths of the seeds, kills, browser, real nodes, a second chain and packages';
 /** Unit tests stand beside their sources and start nothing of their own. Loading takes longer than running them. */
@@ -165,6 +162,7 @@ async function main(args: readonly string[]): Promise<number> {
   const temporary = mkdtempSync(join(foldersInMemory() ?? tmpdir(), 'parhelion-run-'));
   // PostgreSQL, and what is tested as a service, run as other users.
   chmodSync(temporary, 0o1777);
+  const meter = isShort && options.since === null ? startWorkMeter() : null;
   let code = 1;
   try {
     build([...new Set(members.map(({ file }) => file))], folder);
@@ -175,6 +173,7 @@ async function main(args: readonly string[]): Promise<number> {
       TMPDIR: temporary,
     });
   } finally {
+    const measured = await meter?.stop();
     const cpu = printTimes(times, folder);
     await postgres.stop();
     rmSync(folder, { recursive: true });
@@ -184,20 +183,23 @@ async function main(args: readonly string[]): Promise<number> {
       // A disk that a killed test had mounted.
       console.error(`${temporary} stays: ${messageOf(error)}`);
     }
-    const isWhole = isShort && options.shard === null && options.since === null;
-    if (isWhole && cpu > SHORT_TIER_CPU_SECONDS) {
-      const budget = SHORT_TIER_CPU_SECONDS * Math.max(1, await machinePace());
-      const facts = `${cpu.toFixed(0)} s of CPU of ${budget.toFixed(0)} on this machine`;
-      console.log(
-        cpu > budget
-          ? `\nTOO MUCH FOR THE SHORT TIER: ${facts}: make tests cheaper, or name a file *.long.test.ts`
-          : `\nThe short tier took ${facts}.`,
-      );
-      if (cpu > budget) code ||= 1;
-    }
+    if (measured !== undefined && !isWithinBudget(cpu, measured, options)) code ||= 1;
     if (isShort) console.log(`\n${LONG_RUN_ADDS}.`);
   }
   return code;
+}
+
+/** Says how much the short tier took; a part of it is within the budget. */
+function isWithinBudget(cpu: number, { secondsOfWork, spentSeconds }: MeasuredWork, { shard }: Options): boolean {
+  const work = (cpu - spentSeconds) / secondsOfWork;
+  const facts = `${work.toFixed(0)} times the work of test/helpers/work-meter.ts`;
+  const isWithin = shard !== null || work <= MAX_SHORT_TIER_WORK;
+  console.log(
+    isWithin
+      ? `\nThe short tier took ${facts}${shard === null ? `, of ${MAX_SHORT_TIER_WORK}` : ''}.`
+      : `\nTOO MUCH FOR THE SHORT TIER: ${facts}, of ${MAX_SHORT_TIER_WORK}: make tests cheaper, or name a file *.long.test.ts`,
+  );
+  return isWithin;
 }
 
 /**
@@ -270,7 +272,7 @@ function printTimes(times: string, folder: string): number {
     console.log(
       `\nSLOWEST PROCESSES (all ${rows.length}: ${sum('seconds').toFixed(0)} s, ${sum('cpu').toFixed(0)} s of CPU):\n${lines.join('\n')}`,
     );
-  suites.set('build and runner', whole - sum('cpu'));
+  suites.set('build, runner and meter', whole - sum('cpu'));
   const shares = [...suites]
     .toSorted(([, one], [, other]) => other - one)
     .map(([suite, cpu]) => {
