@@ -31,12 +31,10 @@ import { listFiles } from './helpers/list-files.ts';
 import { packagesMissing } from './helpers/packages.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
 import { reachedSince } from './helpers/reach.ts';
-import { type MeasuredWork, startWorkMeter } from './helpers/work-meter.ts';
+import { judgeTier } from './helpers/tier-budget.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const LONG_TIER = /\.long\.test\.ts$/;
-/** CPU of a whole run of the short tier, with its build, as times the work of `work-meter.ts`. A run that needs more fails. */
-const MAX_SHORT_TIER_WORK = 400;
 const LONG_RUN_ADDS =
   'npm run test:all adds PostgreSQL, the other nine tenths of the seeds, kills, browser, real nodes, a second chain and packages';
 /** Unit tests stand beside their sources and start nothing of their own. Loading takes longer than running them. */
@@ -45,7 +43,7 @@ const UNITS_PER_PROCESS = 32;
 /** These run their daemons and chains in the test's process, or compute. The next one finds everything loaded and compiled. */
 const SHARING =
   /^test\/((contract|helpers|repository|simulation)\/|conformance\/(?!agave|archive)|e2e\/(?!cli|crash|dashboard|docs|guide|peers|systemd))/;
-/** Loading a daemon takes 2 s of CPU. In the long tier a process of this many would take longer than it may. */
+/** Loading a daemon takes 2 s of CPU; parts of the long tier take longer by file. `share-process.mjs` bounds the time of each file. */
 const PER_PROCESS = { short: 14, long: 6 };
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MAX_SLOW = 60;
@@ -162,7 +160,6 @@ async function main(args: readonly string[]): Promise<number> {
   const temporary = mkdtempSync(join(foldersInMemory() ?? tmpdir(), 'parhelion-run-'));
   // PostgreSQL, and what is tested as a service, run as other users.
   chmodSync(temporary, 0o1777);
-  const meter = isShort && options.since === null ? startWorkMeter() : null;
   let code = 1;
   try {
     build([...new Set(members.map(({ file }) => file))], folder);
@@ -173,8 +170,7 @@ async function main(args: readonly string[]): Promise<number> {
       TMPDIR: temporary,
     });
   } finally {
-    const measured = await meter?.stop();
-    const cpu = printTimes(times, folder);
+    const { cpu, costs } = printTimes(times, folder);
     await postgres.stop();
     rmSync(folder, { recursive: true });
     try {
@@ -183,23 +179,15 @@ async function main(args: readonly string[]): Promise<number> {
       // A disk that a killed test had mounted.
       console.error(`${temporary} stays: ${messageOf(error)}`);
     }
-    if (measured !== undefined && !isWithinBudget(cpu, measured, options)) code ||= 1;
+    const isWhole = isShort && options.shard === null && options.since === null;
+    if (isWhole && costs.size > 0) {
+      const { isWithin, text } = judgeTier(cpu, costs);
+      console.log(`\n${text}`);
+      if (!isWithin) code ||= 1;
+    }
     if (isShort) console.log(`\n${LONG_RUN_ADDS}.`);
   }
   return code;
-}
-
-/** Says how much the short tier took; a part of it is within the budget. */
-function isWithinBudget(cpu: number, { secondsOfWork, spentSeconds }: MeasuredWork, { shard }: Options): boolean {
-  const work = (cpu - spentSeconds) / secondsOfWork;
-  const facts = `${work.toFixed(0)} times the work of test/helpers/work-meter.ts`;
-  const isWithin = shard !== null || work <= MAX_SHORT_TIER_WORK;
-  console.log(
-    isWithin
-      ? `\nThe short tier took ${facts}${shard === null ? `, of ${MAX_SHORT_TIER_WORK}` : ''}.`
-      : `\nTOO MUCH FOR THE SHORT TIER: ${facts}, of ${MAX_SHORT_TIER_WORK}: make tests cheaper, or name a file *.long.test.ts`,
-  );
-  return isWithin;
 }
 
 /**
@@ -234,11 +222,12 @@ interface ProcessRow extends Cost {
 
 /**
  * What each process wrote at its end (`test-process.mjs`), its children included: the slowest, and each suite's share. Keeps it for the next
- * run, and returns the CPU seconds of the whole run so far.
+ * run. Returns the CPU seconds of the whole run so far, and of each file that ran whole.
  */
-function printTimes(times: string, folder: string): number {
+function printTimes(times: string, folder: string): { readonly cpu: number; readonly costs: Map<string, number> } {
   const whole = spentSeconds();
-  if (!existsSync(times)) return whole;
+  const ran = new Map<string, number>();
+  if (!existsSync(times)) return { cpu: whole, costs: ran };
   const rows = readFileSync(times, 'utf8')
     .trim()
     .split('\n')
@@ -254,6 +243,7 @@ function printTimes(times: string, folder: string): number {
       if (isAbsolute(name)) continue;
       const part = /\.(whole|engine|seeds)\.group\.mjs$/.exec(row.file)?.[1] ?? 'whole';
       known[part === 'whole' ? name : `${name} ${part}`] = { seconds: round(cost.seconds), cpu: round(cost.cpu) };
+      if (part === 'whole') ran.set(name, cost.cpu);
       const suite = UNIT.test(name) ? 'unit' : name.split('/').slice(0, 2).join('/');
       suites.set(suite, (suites.get(suite) ?? 0) + cost.cpu);
     }
@@ -272,14 +262,14 @@ function printTimes(times: string, folder: string): number {
     console.log(
       `\nSLOWEST PROCESSES (all ${rows.length}: ${sum('seconds').toFixed(0)} s, ${sum('cpu').toFixed(0)} s of CPU):\n${lines.join('\n')}`,
     );
-  suites.set('build, runner and meter', whole - sum('cpu'));
+  suites.set('build and runner', whole - sum('cpu'));
   const shares = [...suites]
     .toSorted(([, one], [, other]) => other - one)
     .map(([suite, cpu]) => {
       return `${cpu.toFixed(0).padStart(5)} s  ${((100 * cpu) / whole).toFixed(0).padStart(3)} %  ${suite}`;
     });
   console.log(`\nCPU BY SUITE (${whole.toFixed(0)} s):\n${shares.join('\n')}`);
-  return whole;
+  return { cpu: whole, costs: ran };
 }
 
 /** CPU of this process and of all that it waited for; on Linux. There fields 16 and 17 of the line are theirs, in hundredths. */
@@ -359,7 +349,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       './test/helpers/run-files.mjs',
       `${least}`,
-      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '900000',
+      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1800000',
       ...files,
     ],
     { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },

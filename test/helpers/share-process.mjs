@@ -6,6 +6,9 @@ import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { countCost, members, tests } from './test-process.mjs';
 
+/** For the tests of one file, however many share the process. A machine that others use needs much longer than the minute that most take. */
+const FILE_TIMEOUT_MS = 600_000;
+
 const runner = createRequire(import.meta.url)('node:test');
 const { after, describe } = runner;
 /** What the file that is loading has declared so far; null: what is declared belongs to the suite or test that runs. */
@@ -44,7 +47,7 @@ export async function takeTurns(urls, { env = {}, only } = {}) {
         if (only === undefined || isHook || mark === only || mark === 'both') now();
       after(() => countCost(url));
     };
-    declareAt({ file: fileURLToPath(url), line: 1, column: 1 }, describe, [title, suite]);
+    declareAt({ file: fileURLToPath(url), line: 1, column: 1 }, describe, [title, { timeout: FILE_TIMEOUT_MS }, suite]);
   }
 }
 
