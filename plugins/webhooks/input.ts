@@ -104,13 +104,14 @@ export function parseInput(body: unknown, rules: InputRules): WebhookInput {
 
 const isSet = (value: unknown): boolean => value !== undefined && value !== null;
 
-function parseUrl(value: unknown, rules: InputRules): string {
-  if (typeof value !== 'string' || value === '') return refuse('webhookURL must be a string');
-  if (value.length > MAX_URL_CHARS) return refuse(`webhookURL: at most ${MAX_URL_CHARS} characters`);
-  if (UNSTORABLE.test(value)) return refuse('webhookURL: control characters are not allowed');
+/** The address of a receiver; `name` is that of the member. Errors: 400. */
+export function parseUrl(value: unknown, rules: InputRules, name = 'webhookURL'): string {
+  if (typeof value !== 'string' || value === '') return refuse(`${name} must be a string`);
+  if (value.length > MAX_URL_CHARS) return refuse(`${name}: at most ${MAX_URL_CHARS} characters`);
+  if (UNSTORABLE.test(value)) return refuse(`${name}: control characters are not allowed`);
   const reason = rules.urlRefusal(value);
-  if (reason !== null) return refuse(`webhookURL: ${reason}`);
-  if (new URL(value).hash !== '' || value.includes('#')) return refuse('webhookURL: a fragment is not allowed');
+  if (reason !== null) return refuse(`${name}: ${reason}`);
+  if (new URL(value).hash !== '' || value.includes('#')) return refuse(`${name}: a fragment is not allowed`);
   return value;
 }
 

@@ -14,6 +14,7 @@ import type { WebhooksConfig } from './config.ts';
 import { longestDelayMs, type Reports, retryDelayMs } from './delivery/attempt.ts';
 import { type Post, secretKey, signBody } from './delivery/send.ts';
 import { isoTime, networkName, type Webhook } from './model.ts';
+import type { OwnerAlerts } from './owner-alerts.ts';
 import type { Db } from './store/tables.ts';
 
 interface OperatorAlertParts {
@@ -23,15 +24,16 @@ interface OperatorAlertParts {
   /** Name of the processor whose gaps are reported. */
   readonly processor: string;
   readonly charges: AccessCharges | null;
+  readonly owners: OwnerAlerts;
 }
 
 /** All events for the operator's webhook. */
 export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
-  const { outbox, gaps, chains, processor, charges } = parts;
+  const { outbox, gaps, chains, processor, charges, owners } = parts;
   const operational = createOperational({ config: config.operational, enqueue: ctx.jobs.add, clock, random });
   return {
-    alerts: createAlerts(operational, charges, clock, log),
+    alerts: createAlerts(operational, owners, charges, clock, log),
     gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
     stallAlerts: createStallAlerts({
       operational,
@@ -198,16 +200,22 @@ interface Change {
   exhausted: number;
 }
 
-function createAlerts(operational: Operational, charges: AccessCharges | null, clock: Clock, log: Log): Alerts {
+function createAlerts(
+  operational: Operational,
+  owners: OwnerAlerts,
+  charges: AccessCharges | null,
+  clock: Clock,
+  log: Log,
+): Alerts {
   return {
     async note(tx, finished, reports) {
-      if (!operational.isOn) return;
+      if (!operational.isOn && !owners.isOn()) return;
       const changes = changesOf(finished, reports);
       if (changes.size === 0) return;
       const states = await readAlerts(tx, [...changes.keys()]);
       for (const [number, change] of changes) {
         const before = states.get(number) ?? { number, failingSince: null, exhausted: 0, exhaustedReportedAt: 0 };
-        const after = await reportChange(operational, tx, before, change, clock.now());
+        const after = await reportChange({ operational, owners }, tx, before, change, clock.now());
         if (after !== before) await writeAlert(tx, after);
       }
     },
@@ -218,8 +226,10 @@ function createAlerts(operational: Operational, charges: AccessCharges | null, c
       const reason = isDisabled ? 'disabled' : 'credits';
       await operational.report(tx, 'webhook.paused', { project: projectId, reason });
     },
-    disabled: (tx, hook, reason) =>
-      operational.report(tx, 'webhook.disabled', { webhookID: hook.id, project: hook.projectId, reason }),
+    async disabled(tx, hook, reason) {
+      await operational.report(tx, 'webhook.disabled', { webhookID: hook.id, project: hook.projectId, reason });
+      await owners.report(tx, hook, 'webhook.disabled', { reason });
+    },
   };
 }
 
@@ -241,7 +251,7 @@ function changesOf(finished: readonly FinishedJob[], reports: Pick<Reports, 'get
 }
 
 async function reportChange(
-  operational: Operational,
+  { operational, owners }: { readonly operational: Operational; readonly owners: OwnerAlerts },
   tx: StoreTx,
   before: AlertState,
   { hook, failing, recovered, exhausted }: Change,
@@ -250,10 +260,13 @@ async function reportChange(
   const about = { webhookID: hook.id, project: hook.projectId };
   let state = before;
   if (recovered && state.failingSince !== null) {
-    await operational.report(tx, 'webhook.recovered', { ...about, failingSince: isoTime(state.failingSince) });
+    const failingSince = isoTime(state.failingSince);
+    await operational.report(tx, 'webhook.recovered', { ...about, failingSince });
+    await owners.report(tx, hook, 'webhook.recovered', { failingSince });
     state = { ...state, failingSince: null };
   } else if (failing && !recovered && state.failingSince === null) {
     await operational.report(tx, 'webhook.failing', about);
+    await owners.report(tx, hook, 'webhook.failing');
     state = { ...state, failingSince: now };
   }
   if (exhausted === 0) return state;

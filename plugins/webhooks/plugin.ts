@@ -34,6 +34,7 @@ import {
 } from './match.ts';
 import { deliveryKind } from './model.ts';
 import { createOperationalKind, createOperatorAlerts } from './operational.ts';
+import { contactRoutes, createOwnerAlerts, createOwnerKind, removeContact } from './owner-alerts.ts';
 import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
 import { healthRoutes } from './routes/health.ts';
@@ -99,7 +100,8 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     ensureFollowed: createEnsureFollowed(following, log),
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms, parsed),
   };
-  const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, charges, processor: PROCESSOR_NAME });
+  const owners = createOwnerAlerts({ store, clock, random, enqueue: ctx.jobs.add });
+  const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, charges, owners, processor: PROCESSOR_NAME });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
   const pace = paceOf(ctx);
   const autoDisable: AutoDisableParts = {
@@ -127,6 +129,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     replays,
     gapAlerts,
     stallAlerts,
+    refreshOwners: owners.refresh,
     failing: (value) => failing.set(value),
   });
   const jobParts = { store, queue, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
@@ -134,6 +137,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   ctx.use(accessRemoval)?.onDelete(async (tx, project) => {
     await removeHooksOf(context, tx, project);
     await endPause(tx, project);
+    await removeContact(tx, project);
   });
   budgets?.provide(async (project) => {
     const limits = (await plans?.budgets(store.read, project)) ?? null;
@@ -149,6 +153,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const matchParts = { queue, clock, chains, bodies, room, sync, store, parsed: matcher };
   const routes = [
     ...healthRoutes({ context, queue }),
+    ...contactRoutes({ store, clock, rules: context.rules, owners }),
     ...hookRoutes(context),
     ...addressRoutes(context),
     rotateRoute(context),
@@ -162,6 +167,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   ctx.blocks.on(createReplayProcessor(matchParts));
   for (const chain of chains) ctx.jobs.define(createDeliveryKind(deliveryKind(chain), jobParts));
   ctx.jobs.define(createOperationalKind({ post, clock, random, config, userAgent }));
+  ctx.jobs.define(createOwnerKind({ post, clock, random, config, userAgent }));
   for (const command of webhookCommands({ context, queue, send, bodies, parsed, replays, charges }))
     ctx.command(command);
   ctx.onStart(() => upkeep.start(ctx.roles));

@@ -26,6 +26,8 @@ interface UpkeepParts extends HeldParts, PauseParts {
   readonly replays: Pick<Replays, 'finish'> | null;
   readonly gapAlerts: GapAlerts | null;
   readonly stallAlerts: StallAlerts;
+  /** Looks again whether any project wants to be told. */
+  refreshOwners(): Promise<void>;
   /** Reports the number of failing webhooks. */
   failing(count: number): void;
 }
@@ -55,7 +57,10 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     cancels.add(cancel);
   };
   /** Reads only the indexes of unfinished rows, up to the limit. */
-  const count = async (): Promise<void> => depth.counted(await queue.depth(config.outbox.maxRows));
+  const count = async (): Promise<void> => {
+    depth.counted(await queue.depth(config.outbox.maxRows));
+    await parts.refreshOwners();
+  };
   const countFailing = async (): Promise<void> =>
     parts.failing((await failingHooks(parts.store.read as Db, clock.now())).length);
   const everyMinute = async (): Promise<void> => {

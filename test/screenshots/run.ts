@@ -84,7 +84,10 @@ const bed = await startDashboard(
       'token-metadata',
       'wallet',
       'webhooks',
+      'shadow',
     ],
+    // A node that is the upstream itself: what differs is what has moved meanwhile.
+    shadow: { reference: { url: chain.rpcUrl, products: ['rpc'] }, share: 1 },
     webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
     // From the first block of the local chain on, so that the tree is known from its first change.
     follow: { startSlot: 1_000 },
@@ -297,6 +300,7 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
         await page.getByLabel('Type', { exact: true }).selectOption('parsed');
       },
     },
+    { name: 'webhook-notifications', path: `${ofProject}/webhooks`, prepare: press('Notifications…') },
     { name: 'deliveries', path: hookPath },
     { name: 'delivery', path: `${hookPath}/deliveries/${delivery}` },
     { name: 'keys', path: `${ofProject}/keys` },

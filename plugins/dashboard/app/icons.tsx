@@ -21,6 +21,7 @@ const icon =
 
 export const Activity = icon('activity');
 export const Ban = icon('ban');
+export const Bell = icon('bell');
 export const Blocks = icon('blocks');
 export const Braces = icon('braces');
 export const Check = icon('check');

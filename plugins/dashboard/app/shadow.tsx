@@ -50,12 +50,16 @@ function ReportPage() {
 function Report({ of: report }: { of: ShadowReport }) {
   return (
     <>
-      <dl class="stats">
-        <Stat name="Compared">{number(report.compared)}</Stat>
-        <Stat name="Equal">{number(report.equal)}</Stat>
-        <Stat name="Explained">{number(report.explained)}</Stat>
-        <Stat name="Different">{number(report.different)}</Stat>
-      </dl>
+      <Card flush>
+        <dl class="stats">
+          <Stat name="Compared">{number(report.compared)}</Stat>
+          <Stat name="Equal">{number(report.equal)}</Stat>
+          <Stat name="Explained">{number(report.explained)}</Stat>
+          <Stat name="Different" tone={report.different > 0 ? 'bad' : 'plain'}>
+            {number(report.different)}
+          </Stat>
+        </dl>
+      </Card>
       <Card title="Differences" note="Unexplained ones first" flush>
         <Groups of={report.groups} />
       </Card>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { type Choices, get, type HookHealth, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
 import { ago, count, duration } from './format.ts';
-import { FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from './icons.tsx';
+import { Bell, FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import {
   Button,
@@ -71,14 +71,23 @@ export function WebhooksPage({ project }: { project: Project }) {
   };
   const [isNew, setNew] = useState(false);
   const actions = useHookActions(project, hooks.reload);
+  const [tells, setTells] = useState(false);
   const create = (
     <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
       New webhook
     </Button>
   );
+  const buttons = (
+    <>
+      <Button icon={Bell} onClick={() => setTells(true)}>
+        Notifications…
+      </Button>
+      {create}
+    </>
+  );
   return (
     <>
-      <Head title="Webhooks" note={`of ${project.name}`} actions={create} />
+      <Head title="Webhooks" note={`of ${project.name}`} actions={buttons} />
       <Card flush>
         <Show of={hooks}>
           {(all) => (
@@ -157,8 +166,78 @@ export function WebhooksPage({ project }: { project: Project }) {
         </Show>
       </Card>
       {isNew && <HookDialog project={project} hook={null} onClose={() => setNew(false)} onDone={hooks.reload} />}
+      {tells && <NotificationsDialog project={project} onClose={() => setTells(false)} />}
       {actions.dialogs}
     </>
+  );
+}
+
+interface Contact {
+  readonly url: string | null;
+  readonly format: string | null;
+}
+
+/** Where the project is told when a webhook fails. */
+function NotificationsDialog({ project, onClose }: { project: Project; onClose: () => void }) {
+  const contact = useLoad(() => hookCall<Contact>(project.id, 'GET', '/notifications'), [project.id]);
+  return (
+    <Dialog title="Notifications" onClose={onClose}>
+      <Show of={contact} lines={3}>
+        {(found) => <NotificationsForm project={project} contact={found} onClose={onClose} />}
+      </Show>
+    </Dialog>
+  );
+}
+
+function NotificationsForm({
+  project,
+  contact,
+  onClose,
+}: {
+  project: Project;
+  contact: Contact;
+  onClose: () => void;
+}) {
+  const [url, setUrl] = useState(contact.url ?? '');
+  const [format, setFormat] = useState(contact.format ?? 'slack');
+  const [error, setError] = useState<string | undefined>();
+  const save = async () => {
+    try {
+      const body = url.trim() === '' ? { url: null } : { url: url.trim(), format };
+      await hookCall(project.id, 'PUT', '/notifications', body);
+    } catch (problem) {
+      setError(capital(messageOf(problem).replace(/^url:? /, '')));
+      return;
+    }
+    toast(url.trim() === '' ? 'Notifications are off' : 'Notifications are on');
+    onClose();
+  };
+  return (
+    <Form submit="Save" onSubmit={save} onCancel={onClose}>
+      <p>You are told when a webhook of this project fails, works again, or was switched off.</p>
+      <TextField
+        label="URL"
+        type="url"
+        autoFocus
+        placeholder="https://hooks.slack.com/services/…"
+        hint="Leave it empty for no notifications."
+        error={error}
+        value={url}
+        onValue={(next) => {
+          setUrl(next);
+          setError(undefined);
+        }}
+      />
+      <SelectField
+        label="Form"
+        value={format}
+        options={[
+          ['slack', 'Message of Slack or Mattermost'],
+          ['json', 'JSON'],
+        ]}
+        onValue={setFormat}
+      />
+    </Form>
   );
 }
 

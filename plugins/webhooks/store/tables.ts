@@ -107,6 +107,8 @@ interface Tables {
     attempts_failed: number;
     last_success_at: number;
   };
+  /** Where projects want to be told of failing webhooks. */
+  webhook_contacts: { project_id: string; url: string; format: string; updated_at: number };
   webhook_health: {
     number: number;
     minute: number;
@@ -230,6 +232,18 @@ export const migrations: readonly Migration[] = [
         number ${int} NOT NULL, day ${int} NOT NULL, succeeded ${int} NOT NULL, failed ${int} NOT NULL,
         attempts_ok ${int} NOT NULL, attempts_failed ${int} NOT NULL, last_success_at ${int} NOT NULL,
         PRIMARY KEY (number, day))${clustered}`.execute(tx.db);
+    },
+  },
+  {
+    version: 6,
+    name: 'add contacts of projects',
+    breaking: false,
+    async up(tx) {
+      const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+      await sql`CREATE TABLE webhook_contacts (
+        project_id TEXT PRIMARY KEY, url TEXT NOT NULL, format TEXT NOT NULL, updated_at ${int} NOT NULL)`.execute(
+        tx.db,
+      );
     },
   },
 ];

@@ -48,7 +48,7 @@ const all = (rate: number) => Object.fromEntries(GROUPS.map((group) => [group, r
 const ADMIN = '/v0/admin/projects/{id}/usage';
 /** Routes whose calls cost credits; the others go on when there are none left. */
 const PAID =
-  /^POST \/v0\/webhooks$|^PUT \/v0\/webhooks|webhooks.*addresses$|^POST \/$|^POST \/v0\/(token-metadata|transactions)$|^GET \/v0\/addresses\/|^\w+ \/v1\/wallet\/|^P(OS|U)T \/v1\/parsed-events\/|^GET \/v1\/parsed-events\/idls\/\{/;
+  /^POST \/v0\/webhooks$|^PUT \/v0\/webhooks\/\{|webhooks.*addresses$|^POST \/$|^POST \/v0\/(token-metadata|transactions)$|^GET \/v0\/addresses\/|^\w+ \/v1\/wallet\/|^P(OS|U)T \/v1\/parsed-events\/|^GET \/v1\/parsed-events\/idls\/\{/;
 const ADMIN_TEXT: Partial<Record<Refusal['name'], string>> = {
   'no key': 'Missing or invalid API key',
   'unknown key': 'Missing or invalid API key',

@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answer } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { until } from '../../helpers/until.ts';
 import type { HarnessOptions } from './harness.ts';
 import { stage } from './stage.ts';
 
@@ -141,5 +142,47 @@ eachStore('health of webhooks', (engine) => {
     assert.equal((await it.call('PUT', path, { name: 'x'.repeat(101) })).status, 400);
     assert.equal((await it.call('PUT', path, { name: 7 })).status, 400);
     assert.equal((await it.call('PUT', path, { name: 'a\u0000' })).status, 400);
+  });
+
+  test('the owner is told when a webhook fails, works again and is switched off', async (t) => {
+    const quick = { durable: { steps: [0.01, 0.01, 0.01, 0.01], jitter: 0, timeoutMs: 30_000 } };
+    const it = await start(t, { webhooks: { retry: quick } });
+    const path = '/v0/webhooks/notifications';
+    assert.deepEqual((await it.call('GET', path)).body, { url: null, format: null });
+    for (const [body, text] of [
+      [{}, /url must be a string/],
+      [{ url: 'http://169.254.169.254/' }, /^url: /],
+      [{ url: `${it.receiver.url}/notices`, format: 'mail' }, /format: must be one of json, slack/],
+    ] as const) {
+      const refused = await it.call('PUT', path, body);
+      assert.equal(refused.status, 400);
+      assert.match((refused.body as { error: string }).error, text);
+    }
+    const url = `${it.receiver.url}/notices`;
+    assert.deepEqual((await it.call('PUT', path, { url })).body, { url, format: 'json' });
+    const { webhookID } = await it.create({ name: 'Deposits', webhookURL: `${it.receiver.url}/hook` });
+    const notices = () =>
+      it.receiver.received.filter((one) => one.url === '/notices').map(({ body }) => JSON.parse(String(body)));
+    const told = async (count: number) => {
+      await until(() => notices().length >= count, `${count} notices`);
+      return notices()[count - 1];
+    };
+    it.receiver.route('/hook', answer(500));
+    await it.event('a');
+    const failing = await told(1);
+    assert.equal(failing.type, 'webhook.failing');
+    assert.deepEqual(
+      [failing.data.webhookID, failing.data.name, failing.data.host],
+      [webhookID, 'Deposits', new URL(it.receiver.url).host],
+    );
+    it.receiver.route('/hook', answer(200));
+    await it.event('b');
+    assert.equal((await told(2)).type, 'webhook.recovered');
+    assert.deepEqual((await it.call('PUT', path, { url, format: 'slack' })).body, { url, format: 'slack' });
+    it.receiver.route('/hook', answer(410));
+    await it.event('c');
+    assert.match((await told(3)).text, /^Webhook Deposits \(127\.0\.0\.1:\d+\) was switched off/);
+    assert.deepEqual((await it.call('PUT', path, { url: null })).body, { url: null, format: null });
+    assert.equal(notices().length, 3, 'each change once');
   });
 });

@@ -1,0 +1,229 @@
+/** Tells the owner of a project when one of its webhooks fails, works again or is switched off: by JSON or a message of Slack. */
+import { Type } from '@sinclair/typebox';
+import {
+  defineRoute,
+  type Job,
+  type JobKind,
+  type JobOutcome,
+  type PluginContext,
+  type Route,
+} from '../../src/plugin/plugin.ts';
+import { json, RequestError } from '../../src/plugin/request.ts';
+import type { Clock, Random } from '../../src/ports/clock.ts';
+import type { Store, StoreTx } from '../../src/ports/store.ts';
+import { retryAfterMs } from '../../src/runtime/waiting.ts';
+import { oneOf, orNull, text } from '../../src/solana/schemas.ts';
+import type { WebhooksConfig } from './config.ts';
+import { longestDelayMs, retryDelayMs } from './delivery/attempt.ts';
+import type { Post } from './delivery/send.ts';
+import { type InputRules, parseUrl } from './input.ts';
+import type { Webhook } from './model.ts';
+import { BAD_REPLIES, COMMON, callerOf, FREE_PRICE } from './routes/common.ts';
+import type { Db } from './store/tables.ts';
+
+export const CONTACT_FORMATS = ['json', 'slack'] as const;
+type ContactFormat = (typeof CONTACT_FORMATS)[number];
+
+/** Where a project wants to be told. */
+interface Contact {
+  readonly url: string;
+  readonly format: ContactFormat;
+}
+
+type OwnerEventType = 'webhook.failing' | 'webhook.recovered' | 'webhook.disabled';
+
+/** Content of a job. The contact is that of the time of the event. */
+interface OwnerEvent {
+  readonly contact: Contact;
+  readonly type: OwnerEventType;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** Events for the owners of projects. */
+export interface OwnerAlerts {
+  /** Whether any project has a contact, as of the last `refresh`: finished deliveries need not be looked at otherwise. */
+  isOn(): boolean;
+  refresh(): Promise<void>;
+  /** Puts an event into the outbox in the transaction that caused it; nothing without a contact. */
+  report(tx: StoreTx, hook: Webhook, type: OwnerEventType, data?: Readonly<Record<string, unknown>>): Promise<void>;
+}
+
+const OWNER_KIND = 'webhooks.owner';
+const ID_BYTES = 16;
+
+export function createOwnerAlerts(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly enqueue: PluginContext['jobs']['add'];
+}): OwnerAlerts {
+  const { store, clock, random, enqueue } = parts;
+  let hasContacts = false;
+  return {
+    isOn: () => hasContacts,
+    async refresh() {
+      const row = await (store.read as Db).selectFrom('webhook_contacts').select('project_id').limit(1).execute();
+      hasContacts = row.length > 0;
+    },
+    async report(tx, hook, type, data = {}) {
+      const contact = await readContact(tx.db as Db, hook.projectId);
+      if (contact === null) return;
+      const about = { webhookID: hook.id, name: hook.name, host: new URL(hook.url).host, project: hook.projectId };
+      const payload: OwnerEvent = {
+        contact,
+        type,
+        timestamp: new Date(clock.now()).toISOString(),
+        data: { ...about, ...data },
+      };
+      const key = `evt_${Buffer.from(random.bytes(ID_BYTES)).toString('hex')}`;
+      await enqueue(tx, [{ kind: OWNER_KIND, key, group: hook.projectId, payload }]);
+    },
+  };
+}
+
+async function readContact(db: Db, projectId: string): Promise<Contact | null> {
+  const row = await db
+    .selectFrom('webhook_contacts')
+    .select(['url', 'format'])
+    .where('project_id', '=', projectId)
+    .executeTakeFirst();
+  return row === undefined ? null : { url: row.url, format: row.format as ContactFormat };
+}
+
+/** For a project that is deleted. */
+export async function removeContact(tx: StoreTx, projectId: string): Promise<void> {
+  await (tx.db as Db).deleteFrom('webhook_contacts').where('project_id', '=', projectId).execute();
+}
+
+const SENTENCES: Readonly<Record<OwnerEventType, string>> = {
+  'webhook.failing':
+    'is failing: several attempts of a delivery in a row were refused or not answered. Deliveries wait.',
+  'webhook.recovered': 'works again.',
+  'webhook.disabled': 'was switched off because its receiver kept failing. Switch it on when the receiver works.',
+};
+
+function bodyOf({ contact, type, timestamp, data }: OwnerEvent): object {
+  if (contact.format === 'json') return { type, timestamp, data };
+  const name = typeof data['name'] === 'string' ? `${data['name']} (${data['host']})` : String(data['host']);
+  return { text: `Webhook ${escapeSlack(name)} ${SENTENCES[type]} Id ${data['webhookID']}` };
+}
+
+/** Slack takes these characters for links and mentions. */
+const escapeSlack = (name: string): string =>
+  name.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+
+interface OwnerKindParts {
+  readonly post: Post;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: WebhooksConfig;
+  readonly userAgent: string;
+}
+
+/** Sends events to owners, with durable retries. */
+export function createOwnerKind({ post, clock, random, config, userAgent }: OwnerKindParts): JobKind {
+  async function run(job: Job, signal: AbortSignal): Promise<JobOutcome> {
+    const event = job.payload as OwnerEvent;
+    const body = Buffer.from(JSON.stringify(bodyOf(event)));
+    const headers = { 'content-type': 'application/json', 'user-agent': userAgent, 'webhook-id': job.key };
+    const { timeoutMs } = config.retry.durable;
+    const verdict = await post({ url: event.contact.url, headers, body, timeoutMs, retriesAtOnce: true }, signal);
+    if (verdict.failure === null) return { kind: 'done' };
+    if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
+    const now = clock.now();
+    const hints = { retryAfterMs: retryAfterMs(verdict.retryAfter, now), overloaded: verdict.overloaded };
+    const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
+    if (delayMs === null) return { kind: 'failed', error: verdict.failure };
+    return { kind: 'retry', runAt: now + delayMs, error: verdict.failure };
+  }
+  return {
+    kind: OWNER_KIND,
+    summary: 'tells owners of projects that a webhook fails, works again or was switched off',
+    concurrency: 2,
+    get timeoutMs() {
+      return 2 * config.retry.durable.timeoutMs;
+    },
+    get longestDelayMs() {
+      return longestDelayMs(config.retry);
+    },
+    keepsTime: true,
+    run: (job, _prepared, signal) => run(job, signal),
+  };
+}
+
+const PATH = '/v0/webhooks/notifications';
+const url = text('Where notices are posted, such as an incoming webhook of Slack', 'https://example.org/notices', {
+  format: 'uri',
+  maxLength: 2_048,
+});
+const format = oneOf(CONTACT_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`', 'slack');
+const contactReply = Type.Object(
+  { url: orNull(url), format: orNull(format) },
+  { title: 'Notifications', description: 'Where the owner is told; null = nowhere' },
+);
+const EXAMPLE = { url: 'https://example.org/notices', format: 'slack' };
+
+interface ContactParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly rules: InputRules;
+  readonly owners: OwnerAlerts;
+}
+
+/** Routes that read and set where a project is told. */
+export function contactRoutes({ store, clock, rules, owners }: ContactParts): readonly Route[] {
+  const get = defineRoute({
+    ...COMMON,
+    method: 'GET',
+    path: PATH,
+    summary: 'Show where the owner is told of failing webhooks',
+    price: FREE_PRICE,
+    replies: { 200: contactReply, ...BAD_REPLIES },
+    async handler(request) {
+      const contact = await readContact(store.read as Db, callerOf(request).projectId);
+      return json(contact ?? { url: null, format: null });
+    },
+  });
+  const put = defineRoute({
+    ...COMMON,
+    method: 'PUT',
+    path: PATH,
+    summary: 'Set where the owner is told of failing webhooks; url null: nowhere',
+    price: FREE_PRICE,
+    body: Type.Object(
+      { url: orNull(url), format: Type.Optional(orNull(format)) },
+      { description: 'Where to, and in which form; json by default', examples: [EXAMPLE] },
+    ),
+    explain: (body) => contactOf(body, rules),
+    replies: { 200: contactReply, ...BAD_REPLIES },
+    async handler(request) {
+      const { projectId } = callerOf(request);
+      const contact = contactOf(request.body, rules);
+      await store.write(async (tx) => {
+        if (contact === null) return await removeContact(tx, projectId);
+        const values = { ...contact, updated_at: clock.now() };
+        await (tx.db as Db)
+          .insertInto('webhook_contacts')
+          .values({ project_id: projectId, ...values })
+          .onConflict((conflict) => conflict.column('project_id').doUpdateSet(values))
+          .execute();
+      });
+      await owners.refresh();
+      return json(contact ?? { url: null, format: null });
+    },
+  });
+  return [get, put];
+}
+
+/** Null: nowhere. Errors: 400. */
+function contactOf(body: unknown, rules: InputRules): Contact | null {
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw new RequestError(400, 'the body must be a JSON object');
+  const given = body as Readonly<Record<string, unknown>>;
+  if (given['url'] === null) return null;
+  const form = CONTACT_FORMATS.find((one) => one === (given['format'] ?? 'json'));
+  if (form === undefined) throw new RequestError(400, `format: must be one of ${CONTACT_FORMATS.join(', ')}`);
+  return { url: parseUrl(given['url'], rules, 'url'), format: form };
+}
