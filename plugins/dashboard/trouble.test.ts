@@ -67,8 +67,19 @@ test('many errors are a trouble, a few calls are not', () => {
   const many = [point({ 'requests.rpc': 30, 'requests.wallet': 10, 'errors.wallet': 10, 'deliveries.done': 3 })];
   assert.deepEqual(titles(healthy, null, many), ['warn: 25 % of the requests of the last minutes failed']);
   assert.deepEqual(titles(healthy, null, [point({ 'requests.rpc': 3, 'errors.rpc': 3 })]), []);
-  const failing = [point({ 'deliveries.done': 10, 'deliveries.retry': 25, 'deliveries.failed': 5 })];
-  assert.deepEqual(titles(healthy, null, failing), [
-    'warn: 75 % of the attempts to deliver failed in the last minutes',
+});
+
+test('each failing webhook is named, with the page where it is mended', () => {
+  const one = { webhookID: 'w', project: 'p', name: 'Deposits', host: 'example.org', succeeded: 10, failed: 30 };
+  const many = Array.from({ length: 7 }, (_, at) => ({ ...one, webhookID: `w${at}`, name: null }));
+  assert.deepEqual(titles(healthy, null, [], [one]), [
+    'warn: Webhook Deposits: 30 of 40 attempts of the last hour failed',
+  ]);
+  assert.deepEqual(troublesOf(healthy, null, [], [one])[0]?.link?.path, ['p', 'p', 'webhooks', 'w']);
+  const found = titles(healthy, null, [], many);
+  assert.deepEqual([found.length, found[0], found.at(-1)], [
+    6,
+    'warn: Webhook example.org: 30 of 40 attempts of the last hour failed',
+    'warn: 2 more webhooks are failing',
   ]);
 });

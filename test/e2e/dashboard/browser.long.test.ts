@@ -172,7 +172,7 @@ test('when the session ends, the user logs in over the page and the form is sent
   await form.getByLabel('URL').fill('https://hook.example/kept');
   await form.getByLabel('Addresses', { exact: true }).fill('not-an-address');
   await form.getByRole('button', { name: 'Create webhook' }).click();
-  await form.getByText('Entry 1 is no Solana address').waitFor();
+  await form.getByText('Entry 1 is not a Solana address').waitFor();
   await form.getByLabel('Addresses', { exact: true }).fill('');
   const file = { name: 'addresses.csv', mimeType: 'text/csv', buffer: Buffer.from(`"${ADDRESS}"\n`) };
   await form.getByLabel('File with addresses').setInputFiles(file);

@@ -172,7 +172,7 @@ test('a payment on the chain is delivered while the page watches, has an address
   assert.deepEqual(faults, []);
 });
 
-test('the answer of a receiver is shown as text, and failed deliveries are recovered', { skip }, async () => {
+test('the answer of a receiver is shown as text, and failed deliveries are sent again', { skip }, async () => {
   const { page, faults } = await openPage(browser!, bed);
   await logIn(page);
   const watched = Keypair.generate();
@@ -183,7 +183,7 @@ test('the answer of a receiver is shown as text, and failed deliveries are recov
   const row = page.getByRole('row').filter({ hasText: 'failed' });
   await row.getByText('403', { exact: true }).waitFor();
   const before = receiver.received.length;
-  await page.getByRole('button', { name: 'Recover failed' }).click();
+  await page.getByRole('button', { name: 'Resend…' }).click();
   await page.getByRole('dialog').getByLabel('Created in').selectOption('0');
   await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
   await page.getByText('1 delivery is sent again').waitFor();

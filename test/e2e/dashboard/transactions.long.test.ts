@@ -146,7 +146,7 @@ describe('transactions in words', { skip }, () => {
     await wrong.getByText(/idl is not an IDL of Anchor, Codama or Shank/).waitFor();
     await wrong.getByRole('button', { name: 'Cancel' }).click();
     const cut = await upload('{"instructions":[');
-    await cut.getByText('This is no JSON object').waitFor();
+    await cut.getByText('This is not a JSON object').waitFor();
     await cut.getByRole('button', { name: 'Cancel' }).click();
     await upload(
       JSON.stringify({
