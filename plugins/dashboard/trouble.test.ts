@@ -77,9 +77,8 @@ test('each failing webhook is named, with the page where it is mended', () => {
   ]);
   assert.deepEqual(troublesOf(healthy, null, [], [one])[0]?.link?.path, ['p', 'p', 'webhooks', 'w']);
   const found = titles(healthy, null, [], many);
-  assert.deepEqual([found.length, found[0], found.at(-1)], [
-    6,
-    'warn: Webhook example.org: 30 of 40 attempts of the last hour failed',
-    'warn: 2 more webhooks are failing',
-  ]);
+  assert.deepEqual(
+    [found.length, found[0], found.at(-1)],
+    [6, 'warn: Webhook example.org: 30 of 40 attempts of the last hour failed', 'warn: 2 more webhooks are failing'],
+  );
 });

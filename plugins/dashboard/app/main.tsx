@@ -219,12 +219,36 @@ function NavLink({ to, name, icon: Picture, isHere }: { to: string; name: string
   );
 }
 
+/** Leads from any page to what the API knows of an address or a signature. */
+function LookUpField({ project }: { project: string }) {
+  const [text, setText] = useState('');
+  const search = (event: Event) => {
+    event.preventDefault();
+    if (text.trim() === '') return;
+    go(['p', project, 'look-up', text.trim()]);
+    setText('');
+  };
+  return (
+    <form class="find" onSubmit={search}>
+      <input
+        type="search"
+        aria-label="Look up an address or a signature"
+        placeholder="Address or signature"
+        spellcheck={false}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    </form>
+  );
+}
+
 function Navigation({ place }: { place: Place }) {
   const { who, projects, project, hasInterfaces } = useWorld();
   const [area = 'overview', , page] = place.path;
   const isOperator = who.role === 'operator';
   return (
     <nav aria-label="Pages">
+      {project !== null && <LookUpField project={project.id} />}
       <ul>
         <NavLink to={href(['overview'])} name="Overview" icon={LayoutDashboard} isHere={area === 'overview'} />
       </ul>

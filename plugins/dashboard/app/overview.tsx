@@ -16,8 +16,9 @@ import {
   type Usage,
   type Webhook,
 } from './api.ts';
+import { FirstSteps } from './first-steps.tsx';
 import { bytes, capital, day, duration, number, short, span } from './format.ts';
-import { go, href } from './place.ts';
+import { go, href, useWorld } from './place.ts';
 import { type Line, Plot, Spark } from './plot.tsx';
 import { troublesOf } from './trouble.ts';
 import { Badge, Button, Card, Empty, Head, Notice, Segments, Show, Stat, Table, useLoad } from './ui.tsx';
@@ -74,6 +75,7 @@ function useLive(): Live | null {
 export function OverviewPage({ query }: { query: URLSearchParams }) {
   const asked = query.get('range');
   const range = RANGES.find(([name]) => name === asked)?.[0] ?? '1h';
+  const { project } = useWorld();
   const live = useLive();
   const health = useLoad(() => get<Health>('/health'), [], HEALTH_MS);
   const series = useLoad(() => get<Series>(`/series?range=${range}`), [range], range === '1h' ? 10_000 : 60_000);
@@ -96,6 +98,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
         failing={failing.data?.webhooks ?? []}
         error={health.error}
       />
+      {project !== null && <FirstSteps project={project} />}
       <KeyFigures health={health.data} live={live} series={hour} failing={failing.data?.webhooks.length ?? null} />
       <div class="toolbar">
         <h2>Activity</h2>
@@ -491,6 +494,7 @@ export function ProjectOverviewPage({ project }: { project: Project }) {
   return (
     <>
       <Head title="Overview" note={`${project.name}, plan ${project.plan}`} />
+      <FirstSteps project={project} />
       <Show of={usage} lines={2}>
         {({ cycle }) => (
           <>

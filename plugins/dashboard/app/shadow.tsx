@@ -98,7 +98,12 @@ function Groups({ of: groups }: { of: readonly DifferenceGroup[] }) {
           show: ({ id, path }) => <a href={href(['shadow', id])}>{path === '' ? '(whole answer)' : breakable(path)}</a>,
         },
         { name: 'Method', show: ({ method }) => breakable(method) },
-        { name: 'Kind', show: ({ kind, reason }) => <Badge tone={reason === null ? 'bad' : 'plain'}>{kind.replaceAll('-', ' ')}</Badge> },
+        {
+          name: 'Kind',
+          show: ({ kind, reason }) => (
+            <Badge tone={reason === null ? 'bad' : 'plain'}>{kind.replaceAll('-', ' ')}</Badge>
+          ),
+        },
         { name: 'Answers', isNumber: true, show: ({ count }) => number(count) },
         { name: 'Explanation', show: ({ reason }) => reason ?? '–' },
         { name: 'Last seen', show: ({ lastAt }) => <Time at={lastAt} /> },

@@ -189,15 +189,7 @@ function NotificationsDialog({ project, onClose }: { project: Project; onClose: 
   );
 }
 
-function NotificationsForm({
-  project,
-  contact,
-  onClose,
-}: {
-  project: Project;
-  contact: Contact;
-  onClose: () => void;
-}) {
+function NotificationsForm({ project, contact, onClose }: { project: Project; contact: Contact; onClose: () => void }) {
   const [url, setUrl] = useState(contact.url ?? '');
   const [format, setFormat] = useState(contact.format ?? 'slack');
   const [error, setError] = useState<string | undefined>();
