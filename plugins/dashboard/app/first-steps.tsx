@@ -17,7 +17,12 @@ export function FirstSteps({ project }: { project: Project }) {
   const page = (name: string) => href(['p', project.id, name]);
   const steps = [
     { text: 'Create an API key', isDone: active.length > 0, to: page('keys') },
-    { text: 'Make a call with it', isDone: active.some(({ usedAt }) => usedAt !== null), to: '/docs', isOutside: true },
+    {
+      text: 'Make a call with it',
+      isDone: active.some(({ usedAt }) => usedAt !== null),
+      to: '/docs/guide',
+      isOutside: true,
+    },
     { text: 'Create a webhook', isDone: hooks.data.length > 0, to: page('webhooks') },
     {
       text: 'Get the first delivery',

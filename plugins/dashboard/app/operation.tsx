@@ -384,9 +384,12 @@ export function AuditPage() {
                 },
                 {
                   name: 'Outcome',
-                  show: ({ outcome }) => (
-                    <Badge tone={outcome === 'done' ? 'good' : outcome === 'failed' ? 'bad' : 'warn'}>{outcome}</Badge>
-                  ),
+                  show: ({ action, outcome }) => {
+                    const shown = action === 'session.refused' ? 'refused' : outcome;
+                    return (
+                      <Badge tone={shown === 'done' ? 'good' : shown === 'failed' ? 'bad' : 'warn'}>{shown}</Badge>
+                    );
+                  },
                 },
                 { name: 'Who', show: ({ actor }) => actorOf(actor, names) },
                 { name: 'From', show: ({ address }) => address || '–' },
@@ -406,11 +409,12 @@ type Names = ReadonlyMap<string, string>;
 function actorOf(actor: string, names: Names): string {
   const id = /^project:(.*)$/.exec(actor)?.[1];
   if (id !== undefined) return `owner of ${names.get(id) ?? id}`;
-  return actor;
+  return actor === 'nobody' ? 'unknown' : actor;
 }
 
 const HOOK_WORDS: readonly (readonly [pattern: RegExp, title: string])[] = [
   [/^post \/v0\/webhooks$/, 'Created a webhook'],
+  [/^put \S+\/notifications$/, 'Changed the notifications'],
   [/^put /, 'Edited a webhook'],
   [/^patch .* on$/, 'Switched a webhook on'],
   [/^patch .* off$/, 'Switched a webhook off'],
@@ -419,7 +423,9 @@ const HOOK_WORDS: readonly (readonly [pattern: RegExp, title: string])[] = [
   [/\/addresses/, 'Added addresses to a webhook'],
   [/\/secret\/rotate/, 'Renewed the signing secret of a webhook'],
   [/\/test/, 'Sent a test event'],
-  [/\/(resend|replay)$/, 'Sent a delivery again'],
+  [/\/deliveries\/\S+\/(resend|replay)$/, 'Sent a delivery now'],
+  [/\/resend$/, 'Sent what was not delivered'],
+  [/\/replay$/, 'Replayed blocks'],
   [/\/recover/, 'Sent failed deliveries again'],
 ];
 const WORDS: Readonly<Record<string, string>> = {
