@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import { secretKey, signBody } from './delivery/send.ts';
 
@@ -47,7 +48,11 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
       reject(
-        new CodedError('WEBHOOKS_LISTEN', 'the address cannot be listened on', { cause, exitCode: EXIT_TEMPORARY }),
+        new CodedError(
+          'WEBHOOKS_LISTEN',
+          `cannot listen on ${options.host}:${options.port}: ${codeOf(cause) === 'EADDRINUSE' ? 'another process has it; choose another --port' : messageOf(cause)}`,
+          { cause, exitCode: EXIT_TEMPORARY },
+        ),
       ),
     );
     server.listen(options.port, options.host, resolve);

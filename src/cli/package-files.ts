@@ -10,7 +10,7 @@ export const packageDirs = (configFile: string | null): readonly string[] =>
   configFile === null ? [builtInDir] : [dirname(configFile), builtInDir];
 
 /** The folder with the manifest of the package, a parent folder of both the source and the built tree. */
-function packageRoot(): string {
+export function packageRoot(): string {
   let dir = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(dir, 'package.json')) && dirname(dir) !== dir) dir = dirname(dir);
   return dir;

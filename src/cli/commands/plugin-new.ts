@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { CodedError } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
-import { readVersion } from '../package-files.ts';
+import { packageRoot } from '../package-files.ts';
 
 /** Writes a package with an example plugin that builds and passes its test: a table, a block processor, a route and a JSON-RPC method. */
 export const run: RunCommand = async ({ name }, io) => {
@@ -38,7 +38,7 @@ function filesOf(id: string): Readonly<Record<string, string>> {
     files: ['dist'],
     scripts: { build: 'tsc', test: 'npm run build && node --test dist/' },
     peerDependencies: { parhelion: '*' },
-    devDependencies: { '@types/node': '^20.19.0', parhelion: `^${readVersion()}`, typescript: '^5.9.0' },
+    devDependencies: { '@types/node': '^20.19.0', parhelion: `file:${packageRoot()}`, typescript: '^5.9.0' },
   };
   const compiler = {
     compilerOptions: {

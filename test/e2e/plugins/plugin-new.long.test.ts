@@ -19,6 +19,9 @@ test('plugin new writes a package that builds against the published types and pa
   const { code, err } = await runCommand(['plugin', 'new', 'slot-notes'], { cwd: home });
   assert.equal(code, 0, err);
   const folder = join(home, 'slot-notes');
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  // Nothing has to be published, and nobody else can take the name.
+  assert.equal(manifest.devDependencies.parhelion, `file:${root.replace(/\/$/, '')}`);
   const lines = (path: string) => readFileSync(join(folder, path), 'utf8').split('\n').length;
   assert.ok(lines('src/index.ts') <= 120 && lines('src/plugin.test.ts') <= 60);
 
