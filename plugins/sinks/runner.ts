@@ -91,14 +91,17 @@ export class SinkRunner {
 
   /** Whether there may be more to do at once. */
   async #step(): Promise<boolean> {
-    const { sink, store, source } = this.#parts;
+    const { sink, store, source, meter } = this.#parts;
     const state = (await readStates(store().read, [sink.name])).get(sink.name)!;
     if (state.isPaused || !(await this.#isHolder())) {
       await this.#close();
       return false;
     }
-    this.#open ??= await this.#openTarget();
     const final = await source.finalSlot();
+    // Also of a target that nobody reaches.
+    const last = this.#open?.positions.get(LIVE)?.last ?? state.last;
+    meter.lag.with(sink.name).set(last === null || last < 0 ? 0 : Math.max(0, final - last));
+    this.#open ??= await this.#openTarget();
     const hasWritten = await this.#writeLive(final);
     const hasWorked = await this.#workOnTask();
     await this.#report(null);
@@ -131,10 +134,9 @@ export class SinkRunner {
   }
 
   async #writeLive(final: number): Promise<boolean> {
-    const { settings, source, clock, rows, meter, sink } = this.#parts;
+    const { settings, source, clock, rows } = this.#parts;
     const open = this.#open!;
     const position = open.positions.get(LIVE) ?? null;
-    meter.lag.with(sink.name).set(position === null ? 0 : Math.max(0, final - position.last));
     const first = position === null ? await this.#firstSlot(final) : position.last + 1;
     if (first === null || first > final) return false;
     this.#batch ??= { batch: new OpenBatch(LIVE, position, first), openedAt: clock.monotonic() };

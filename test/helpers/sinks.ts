@@ -73,6 +73,7 @@ export interface StartOptions {
 
 export function startSink({ store, ledger, kind, sink, settings = {}, source, holder = 'one' }: StartOptions) {
   const log = createMemoryLog();
+  const registry = createMetricsRegistry();
   const runner = new SinkRunner({
     sink,
     kind,
@@ -82,12 +83,14 @@ export function startSink({ store, ledger, kind, sink, settings = {}, source, ho
     store: () => store,
     clock: createSystemClock(),
     log,
-    meter: createSinkMeter(createMetricsRegistry().scope('sinks')),
+    meter: createSinkMeter(registry.scope('sinks')),
     holder,
     pollMs: 5,
   });
   runner.start();
-  return { log, stop: () => runner.stop() };
+  const lag = async () =>
+    Number(/^parhelion_sinks_lag_slots\{sink="[^"]*"\} (\d+)$/m.exec(await registry.text())?.[1] ?? Number.NaN);
+  return { log, lag, stop: () => runner.stop() };
 }
 
 /** What a target has to have of these slots. */

@@ -1,0 +1,164 @@
+/**
+ * A daemon that writes to NATS, Kafka and a bucket is killed, and so are these servers, while the chain moves; then the disk of each is full for a
+ * while. In the end every target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look.
+ */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Keypair } from '@solana/web3.js';
+import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { type DaemonProcess, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+import {
+  SINK_CLIENTS_DIR,
+  type SinkServer,
+  sinkServersMissing,
+  startKafka,
+  startNats,
+  startS3,
+} from '../../helpers/sink-servers.ts';
+import { mountDisk } from '../../helpers/small-disk.ts';
+import { until } from '../../helpers/until.ts';
+
+const KILLS = Number(process.env['SINK_KILLS'] ?? 3);
+const KEY = '5a0dd4a1-4f1c-4f0c-9a51-0a4f6d1f7a12';
+const SEED = 51;
+const CATCH_UP_MS = 300_000;
+/** Each look is a command. */
+const LOOK_MS = 200;
+/** More than a target without trouble is ever behind. */
+const BEHIND_SLOTS = 60;
+
+interface Bed {
+  readonly chain: TestChain;
+  readonly servers: readonly SinkServer[];
+  start(): Promise<DaemonProcess>;
+}
+
+async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise<Bed> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-sinks-'));
+  mkdirSync(join(dataDir, 'data'));
+  const chain = await startChain({ slotMs: 400, finalityDepth: 4, time: { kind: 'wall' } });
+  t.after(async () => {
+    await chain.stop();
+    for (const server of servers) await server.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  const quick = { batchSlots: 8, batchSeconds: 0 };
+  const [nats, kafka, bucket] = servers;
+  const config = {
+    plugins: ['access', 'proxy', 'sinks'],
+    ledger: { retain: { hours: 24 } },
+    follow: { pollMs: 50, auditIntervalMs: 100 },
+    sinks: {
+      targets: [
+        { name: 'stream', kind: 'nats', target: nats!.target, ...quick },
+        { name: 'topics', kind: 'kafka', target: kafka!.target, ...quick },
+        { name: 'lake', kind: 's3', target: bucket!.target, ...quick },
+      ],
+    },
+  };
+  // Where an operator would have installed the clients.
+  const env = { NODE_PATH: join(SINK_CLIENTS_DIR, 'node_modules') };
+  return {
+    chain,
+    servers,
+    start: () => startDaemonProcess({ chain, dataDir: join(dataDir, 'data'), key: KEY, config, env }),
+  };
+}
+
+interface Listed {
+  readonly name: string;
+  readonly lastSlot: number | null;
+}
+
+async function listed(daemon: DaemonProcess): Promise<readonly Listed[]> {
+  await sleep(LOOK_MS);
+  const { out } = await runCommand(['sinks', 'list', '--json', '--config', daemon.configFile]);
+  return JSON.parse(out) as readonly Listed[];
+}
+
+const reach = (daemon: DaemonProcess, slot: number) =>
+  until(
+    async () => (await listed(daemon)).every(({ lastSlot }) => lastSlot !== null && lastSlot >= slot),
+    `every target has slot ${slot}\n${daemon.output().slice(-3_000)}`,
+    CATCH_UP_MS,
+  );
+
+async function assertEqual(daemon: DaemonProcess, to: number, transfers: number): Promise<void> {
+  for (const { name } of await listed(daemon)) {
+    const args = ['sinks', 'verify', '--sink', name, '--to', String(to), '--json', '--config', daemon.configFile];
+    const { code, out, err } = await runCommand(args);
+    assert.equal(code, 0, `${name}: ${out}${err}`);
+    const found = JSON.parse(out) as { rows: Record<string, number>; differenceCount: number };
+    assert.deepEqual([found.differenceCount, found.rows['transfers']], [0, transfers], `${name}: ${out}`);
+  }
+}
+
+const skip = sinkServersMissing() ?? (await chainMissing()) ?? false;
+
+test(`${KILLS} kills of the daemon, NATS, Kafka and the bucket lose no row and write none twice`, {
+  skip,
+}, async (t) => {
+  const bed = await startBed(t, [await startNats(), await startKafka(), await startS3()]);
+  const random = createSfc32(SEED);
+  const wallet = Keypair.generate().publicKey.toBase58();
+  for (let kill = 0; kill < KILLS; kill++) {
+    const daemon = await bed.start();
+    await bed.chain.fund(wallet, 1_000_000_000 + kill);
+    await reach(daemon, await bed.chain.connection.getSlot('finalized'));
+    await sleep(random.below(1_500));
+    // All of them in the course of the drill, in a batch or between two.
+    for (const server of bed.servers.filter(() => random.below(2) === 0)) {
+      await server.crash();
+      await sleep(random.below(500));
+      if (random.below(2) === 0) await daemon.kill();
+      await server.revive();
+    }
+    await daemon.kill();
+  }
+  const daemon = await bed.start();
+  t.after(() => daemon.stop());
+  await bed.chain.fund(wallet, 2_000_000_000);
+  const end = await bed.chain.connection.getSlot('confirmed');
+  await reach(daemon, end);
+  await assertEqual(daemon, end, KILLS + 1);
+});
+
+const disk = skip === false ? mountDisk(400_000_000) : null;
+test('a full disk of NATS, Kafka and the bucket delays their rows and loses none', {
+  skip: skip || (disk === null ? 'no file system can be mounted here' : false),
+}, async (t) => {
+  t.after(() => disk!.unmount());
+  const { path } = disk!;
+  const servers = [await startNats(path), await startKafka(path), await startS3(path)];
+  const bed = await startBed(t, servers);
+  const wallet = Keypair.generate().publicKey.toBase58();
+  const daemon = await bed.start();
+  t.after(() => daemon.stop());
+  await bed.chain.fund(wallet, 1_000_000_000);
+  await reach(daemon, await bed.chain.connection.getSlot('finalized'));
+  disk!.fill(0);
+  await bed.chain.fund(wallet, 1_000_000_001);
+  await until(
+    async () => {
+      const final = await bed.chain.connection.getSlot('finalized');
+      return (await listed(daemon)).some(({ lastSlot }) => lastSlot === null || lastSlot < final - BEHIND_SLOTS);
+    },
+    'a target falls behind',
+    CATCH_UP_MS,
+  );
+  disk!.empty();
+  // Kafka ends by itself when its disk is full: its operator starts it again.
+  for (const server of servers) {
+    await server.crash();
+    await server.revive();
+  }
+  await bed.chain.fund(wallet, 1_000_000_002);
+  const end = await bed.chain.connection.getSlot('confirmed');
+  await reach(daemon, end);
+  await assertEqual(daemon, end, 3);
+});
