@@ -7,6 +7,27 @@ const format = (...choices: string[]): CommandFlag => ({
 });
 const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
 
+/** Where a move reads webhooks. Keys come from files or the environment, never from the command line. */
+const MOVE_SOURCE: readonly CommandFlag[] = [
+  {
+    flags: '--from <service>',
+    description: 'the hosted service, or a file with a list that was saved',
+    choices: ['helius', 'quicknode', 'file'],
+    required: true,
+  },
+  { flags: '--from-url <address>', description: 'base address of its API; default: the public one' },
+  { flags: '--from-key-file <file>', description: 'file with its key; or PARHELION_MOVE_FROM_KEY' },
+  { flags: '--file <file>', description: 'with --from file: JSON list of webhooks' },
+];
+const MOVE_TARGET: readonly CommandFlag[] = [
+  { flags: '--url <address>', description: 'base address of the daemon; https, http on loopback only', required: true },
+  {
+    flags: '--key-file <file>',
+    description: 'file with a key of the project that gets the webhooks; or PARHELION_MOVE_KEY',
+  },
+  { flags: '--state <file>', description: 'file that remembers the move; default: parhelion-move.json' },
+];
+
 /** The built-in commands; plugins add more. */
 export const commandTable: readonly CliCommand[] = [
   {
@@ -246,6 +267,55 @@ fish: write it to ~/.config/fish/completions/parhelion.fish`,
 and receiver are shown before anything is signed. The key is made here and kept in the file before anything is paid. When something interrupts the command, run it again with
 the same file: it goes on from there and does not pay twice. Exit code: 0 with a key; 75 when it is worth trying again.`,
     load: () => import('./commands/signup.ts'),
+  },
+  {
+    path: ['move', 'plan'],
+    summary: 'show which webhooks of a hosted service come along, what changes, and what cannot',
+    options: [...MOVE_SOURCE, JSON_FLAG],
+    help: 'Changes nothing, neither there nor here.',
+    load: async () => ({ run: (await import('./commands/move.ts')).plan }),
+  },
+  {
+    path: ['move', 'run'],
+    summary: 'create the webhooks of a hosted service here, each once',
+    options: [
+      ...MOVE_SOURCE,
+      ...MOVE_TARGET,
+      { flags: '--inactive', description: 'they stay off until --switch' },
+      { flags: '--mirror', description: 'go on and apply what changes there, until interrupted' },
+      { flags: '--interval <seconds>', description: 'with --mirror: pause between two rounds; default 60' },
+      { flags: '--secrets <file>', description: 'file to which signing secrets are added, one JSON line per webhook' },
+      { flags: '--switch', description: 'turn on here what is on there, and end the move' },
+      JSON_FLAG,
+    ],
+    help: `Writes nothing there. Interrupted or killed at any moment, the same command goes on: what was created is found again. Run twice, it
+creates nothing twice. Exit code: 75 when a service does not answer: run it again.`,
+    load: () => import('./commands/move.ts'),
+  },
+  {
+    path: ['move', 'verify'],
+    summary: 'check by their deliveries that the webhooks of a move work here',
+    options: [
+      ...MOVE_SOURCE,
+      ...MOVE_TARGET,
+      { flags: '--test', description: 'send a sample event to those without a delivery' },
+      JSON_FLAG,
+    ],
+    help: 'Exit code: 1 when deliveries of a webhook fail.',
+    load: async () => ({ run: (await import('./commands/move.ts')).verify }),
+  },
+  {
+    path: ['move', 'cost'],
+    summary: 'compare what a month of usage costs at a hosted service and here',
+    options: [
+      { flags: '--usage <file>', description: 'answer of its usage endpoint, saved as JSON' },
+      { flags: '--project <id>', description: 'or the project, to ask for it' },
+      { flags: '--from-url <address>', description: 'base address of its API; default: the public one' },
+      { flags: '--from-key-file <file>', description: 'file with its key; or PARHELION_MOVE_FROM_KEY' },
+      { flags: '--prices <file>', description: 'other prices, and what machine and upstreams cost you, as JSON' },
+      JSON_FLAG,
+    ],
+    load: async () => ({ run: (await import('./commands/move.ts')).cost }),
   },
   {
     path: ['mcp'],

@@ -159,6 +159,18 @@ const COMMAND_CASES: Readonly<Record<string, Case>> = {
     code: 75,
     says: /^parhelion: SIGNUP_SERVICE/,
   },
+  'move plan': { args: () => ['--from', 'helius'], code: 64, says: /PARHELION_MOVE_FROM_KEY is needed/ },
+  'move run': {
+    args: () => ['--from', 'helius', '--url', 'http://127.0.0.1:9'],
+    code: 64,
+    says: /PARHELION_MOVE_FROM_KEY is needed/,
+  },
+  'move verify': {
+    args: () => ['--from', 'helius', '--url', 'http://127.0.0.1:9'],
+    code: 64,
+    says: /PARHELION_MOVE_KEY is needed/,
+  },
+  'move cost': { args: none, code: 64, says: /one of --usage and --project is needed/ },
   mcp: {
     args: ({ folder }) => ['--url', 'http://127.0.0.1:9', '--key-file', join(folder, 'none')],
     code: 64,

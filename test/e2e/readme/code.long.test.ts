@@ -88,34 +88,6 @@ test('first commands, and a delivery that the snippet verifies', { skip: missing
   assert.throws(() => receive(`whsec_${Buffer.alloc(32).toString('base64')}`, rawBody, { headers }));
 });
 
-test('the script that copies webhooks', async (t) => {
-  const dir = inFolder(t);
-  const daemon = await startDaemonProcess({ config: LOOPBACK });
-  t.after(() => daemon.stop());
-  const url = `${daemon.apiUrl}/v0/webhooks?api-key=${daemon.key}`;
-  const addresses = Array.from({ length: 150 }, () => Keypair.generate().publicKey.toBase58());
-  const first = { webhookURL: 'http://127.0.0.1:9900/hook', webhookType: 'raw', accountAddresses: addresses };
-  const second = { ...first, webhookType: 'enhanced', transactionTypes: ['TRANSFER'], authHeader: 'Bearer it' };
-  for (const body of [first, second]) await fetch(url, { method: 'POST', body: JSON.stringify(body) });
-  writeFileSync(join(dir, 'copy-webhooks.mjs'), docsBlock('copy-webhooks.mjs'));
-  const printed = await node(['copy-webhooks.mjs'], dir, { FROM: url, TO: url });
-  const copies = [...printed.matchAll(/^\S+ -> (\S+) whsec_/gm)].map(([, id]) => id!);
-  assert.equal(copies.length, 2, printed);
-  for (const id of copies) {
-    const copy = (await (await fetch(url.replace('?', `/${id}?`))).json()) as typeof second;
-    const {
-      webhookURL,
-      webhookType,
-      transactionTypes = [],
-      authHeader,
-    } = copy.webhookType === 'raw' ? ({ ...first } as typeof second) : second;
-    assert.deepEqual(
-      [copy.webhookURL, copy.webhookType, copy.transactionTypes, copy.accountAddresses, copy.authHeader],
-      [webhookURL, webhookType, transactionTypes, addresses, authHeader ?? ''],
-    );
-  }
-});
-
 test('the preload sends axios, websockets and the modules http and https there too, and nothing else', async (t) => {
   const dir = inFolder(t);
   const upstream = await startUpstream();
