@@ -167,6 +167,31 @@ describe('the tutorials', { skip: missing ?? false, concurrency: false }, () => 
     await until('the rollback', () => /rolled back a fork/.test(running[0]!.output()));
     assert.doesNotMatch(running[0]!.output(), /"level":"error"/);
   });
+
+  test('leave a hosted service in an afternoon', async (t) => {
+    const { outputs, running } = await follow(t, markdownOf('leave-hosted'));
+    const said = (pattern: RegExp) =>
+      assert.ok(
+        outputs.some((text) => pattern.test(text)),
+        `${pattern}: ${outputs.join('')}`,
+      );
+    said(/^\d+ answers compared in 7 days: \d+ equal, 0 different with an explanation, 0 without/m);
+    said(/^2 come along one to one, 0 with changes, 0 cannot$/m);
+    said(/^2 created$/m);
+    said(/^1 webhooks are on\./m);
+    said(/^1 deliver, 0 are silent, 1 are off, 0 fail$/m);
+    said(/^there: \$67\.00 a month, plan developer/m);
+    said(/^here: \$47\.74 a month: machine \$40\.00/m);
+    const receiver = running.at(-1)!;
+    await until('a delivery', () =>
+      /^msg_\w+ attempt 1, \d+ bytes, signature good, answered 200/m.test(receiver.output()),
+    );
+    assert.equal(
+      running.some(({ output }) => output().includes('hosted-key')),
+      false,
+      'a key in the log',
+    );
+  });
 });
 
 test('the page of JavaScript, its hosted addresses redirected', { skip: missing ?? false }, async (t) => {

@@ -20,7 +20,9 @@ const KINDS = [
   {
     title: 'Tutorials',
     purpose: 'Learn by doing: each starts from nothing and ends with something that works.',
-    pages: ['first-webhook', 'wallet-page', 'compressed-token', 'first-plugin'].map(inDocs('tutorials')),
+    pages: ['first-webhook', 'wallet-page', 'compressed-token', 'first-plugin', 'leave-hosted'].map(
+      inDocs('tutorials'),
+    ),
   },
   {
     title: 'How-to',
@@ -105,6 +107,7 @@ export const GUIDE_SOURCES = KINDS.flatMap(({ pages }) => pages.map(({ source })
 /** Shorter names for the navigation, where the title of the page is long. */
 const LABELS = {
   'from-hosted': 'From the hosted service',
+  'leave-hosted': 'Leave a hosted service',
   operators: 'Run the daemon',
   proxy: 'JSON-RPC and websockets',
   access: 'Keys, plans, usage',
