@@ -116,5 +116,6 @@ export type ShadowConfig = Static<typeof shadowConfig>;
 export const SHADOW_ERRORS = {
   SHADOW_CONFIG: 'the plugin shadow is in the list of plugins, and shadow.reference.url is not set',
   SHADOW_USAGE: 'an option of the command is not valid',
+  SHADOW_LISTEN: 'the address for deliveries cannot be listened on',
   SHADOW_THRESHOLD: 'more answers differ than the threshold allows',
 } as const;

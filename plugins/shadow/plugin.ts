@@ -5,6 +5,7 @@ import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { createBudget } from './budget.ts';
 import { reportCommand } from './commands.ts';
 import { SHADOW_ERRORS, type ShadowConfig } from './config.ts';
+import { listenCommand } from './listen.ts';
 import { createReference } from './reference.ts';
 import { createResults } from './results.ts';
 import { shadowRoutes } from './routes.ts';
@@ -18,6 +19,7 @@ const UNPRICED = { product: 'other', credits: 1 };
 export function provision(ctx: HostContext<ShadowConfig>): void {
   const { config, clock, random, log, metrics, store } = ctx;
   ctx.command(reportCommand(clock));
+  ctx.command(listenCommand(clock));
   const daemon = ctx.use(kernelView);
   if (daemon === undefined || !ctx.roles.has('api')) return;
   if (config.reference.url === null && config.reference.restUrl === null)
