@@ -69,6 +69,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   PRICES_FILE_MISSING: 'Set `prices.file`.',
   ROLE_: 'The log before it shows why; the service manager restarts the daemon.',
   SHADOW_CONFIG: 'Set `shadow.reference.url`, or remove `shadow` from the list of plugins.',
+  SHADOW_LISTEN: 'Free the port, or choose another one with `--port`.',
   SHADOW_THRESHOLD: '`parhelion shadow report` lists the differences; the dashboard shows both answers of each.',
   SHADOW_USAGE: '`--help` of the command shows the form of its options.',
   SIGNUP_: 'Correct the options; `parhelion signup --help` lists them.',
