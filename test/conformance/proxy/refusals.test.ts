@@ -4,39 +4,12 @@ import { test } from 'node:test';
 import { forwardedMethods } from '../../../plugins/proxy/methods.ts';
 import { byCase } from '../../helpers/run-part.ts';
 import type { Behaviour } from '../../helpers/upstream.ts';
+import { OF_THE_NODE } from './refusal-rows.ts';
 import { call, post, startBed, until } from './rpc-client.ts';
 
 const error = (code: number, message: string): Behaviour => ({
   chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":${JSON.stringify(message)}},"id":1}`],
 });
-
-/** `beforeSending`: a transaction is sent elsewhere after it. */
-const OF_THE_NODE: readonly (readonly [code: number, message: string, beforeSending: boolean])[] = [
-  [-32429, 'rate limited', true],
-  [429, 'Too many requests for a specific RPC call', true],
-  [-32007, '50/second request limit reached - reduce calls per second or upgrade', true],
-  [-32003, 'daily request limit reached - upgrade your account', true],
-  [-32005, "You've exceeded the RPS limit available on the current plan", true],
-  [-32000, 'max usage reached', true],
-  [-32603, 'rate limit exceeded', true],
-  [403, 'Forbidden', true],
-  [-32601, 'Method not found', true],
-  [-32005, 'Node is behind by 213 slots', true],
-  [-32005, 'Node is unhealthy', true],
-  [-32016, 'Minimum context slot has not been reached', true],
-  [-32010, 'TokenkegQfe excluded from account secondary indexes; this RPC method unavailable for key', false],
-  [-32001, 'Block 7 cleaned up, does not exist on node. First available block: 9', false],
-  [-32004, 'Block not available for slot 7', true],
-  [-32007, 'Slot 7 was skipped, or missing due to ledger jump to recent snapshot', false],
-  [-32011, 'Transaction history is not available from this node', false],
-  [-32012, 'scan aborted', false],
-  [-32014, 'Block status not yet available for slot 7', true],
-  [-32019, 'Failed to query long-term storage; please try again', false],
-  [-32603, 'Internal error', false],
-  [-32000, 'request timed out', false],
-  [-32000, 'Something else', false],
-  [-39999, 'A new code', false],
-];
 
 const OF_THE_CALL: readonly (readonly [code: number, message: string])[] = [
   [-32700, 'Parse error'],

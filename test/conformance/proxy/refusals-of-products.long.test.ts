@@ -1,0 +1,152 @@
+/**
+ * One table says what a refusal inside HTTP 200 means, for every product: while the first upstream refuses everything for a reason of its own,
+ * each product answers from the second one, and the follower goes on.
+ */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { startDaemon } from '../../helpers/daemon.ts';
+import { startReceiver } from '../../helpers/receiver.ts';
+import { until } from '../../helpers/until.ts';
+import { startUpstream } from '../../helpers/upstream.ts';
+import { apiOf } from '../webhooks/daemon.ts';
+import { OF_THE_NODE } from './refusal-rows.ts';
+
+/** What nodes say about blocks only: they have no reason to say it of accounts. */
+const OF_SLOTS: readonly number[] = [-32001, -32004, -32007, -32011, -32014, -32019];
+const SKIPPED = -32007;
+const HAS_SLOTS = /Block$|^getBlock|^getTransaction$|^getSignature/;
+
+suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false }, () => {
+  test('every refusal about the node, every product', async (t) => {
+    const chain = await startChain();
+    const receiver = await startReceiver();
+    let refusal: readonly [code: number, message: string] | null = null;
+    const refused = new Set<string>();
+    const upstreams = [await startUpstream(), await startUpstream()];
+    const headers = { 'content-type': 'application/json' };
+    for (const [number, upstream] of upstreams.entries())
+      for (const method of ['*', 'getSlot', 'getFirstAvailableBlock', 'getVersion', 'getHealth', 'getGenesisHash'])
+        upstream.on(method, async (call) => {
+          // Who serves another chain is out of service, whatever else it says.
+          const isOfSlots =
+            refusal !== null && OF_SLOTS.includes(refusal[0]) && /[Bb]lock|Slot|history/.test(refusal[1]);
+          const isRefused = refusal !== null && (!isOfSlots || HAS_SLOTS.test(call.method));
+          if (number === 0 && refusal !== null && isRefused && call.method !== 'getGenesisHash') {
+            refused.add(call.method);
+            const [code, message] = refusal;
+            return { chunks: [JSON.stringify({ jsonrpc: '2.0', id: call.id, error: { code, message } })] };
+          }
+          const response = await fetch(chain.rpcUrl, { method: 'POST', headers, body: call.body });
+          return { chunks: [await response.text()] };
+        });
+    const daemon = await startDaemon({
+      chain: { rpcUrl: upstreams[0]!.url },
+      config: {
+        plugins: [
+          'access',
+          'proxy',
+          'wallet',
+          'history',
+          'enhanced',
+          'webhooks',
+          'das',
+          'compression',
+          'token-metadata',
+        ],
+        upstream: { urls: upstreams.map(({ url }) => ({ url })), coolDownMs: 1, healthIntervalMs: 100 },
+        follow: { pollMs: 20, auditIntervalMs: 100 },
+        webhooks: { allowCidrs: ['127.0.0.0/8'], allowHttp: true },
+        proxy: { stickyMs: 0, cache: { enabled: false } },
+      },
+    });
+    t.after(async () => {
+      await daemon.stop();
+      await Promise.all([receiver.close(), chain.stop(), ...upstreams.map((upstream) => upstream.stop())]);
+    });
+    const api = apiOf(daemon.apiUrl, daemon.key);
+    const stateOf = async () =>
+      ((await (await fetch(`${daemon.adminUrl}/readyz`)).json()) as { chain: { cursorSlot: number | null }[] })
+        .chain[0]!;
+    await until(async () => (await stateOf()).cursorSlot !== null, 'the daemon follows');
+    const rpc = async (method: string, params: unknown) => {
+      const { body } = await api('POST', '/', { jsonrpc: '2.0', id: 1, method, params });
+      return body as {
+        readonly result?: { readonly data: readonly unknown[] };
+        readonly error?: { readonly code: number };
+      };
+    };
+    const unknown = Keypair.generate().publicKey.toBase58();
+    const shown = (one: object) =>
+      JSON.stringify(one)
+        .replaceAll(/[1-9A-HJ-NP-Za-km-z]{32,44}/g, 'KEY')
+        .replaceAll(/\d{2,}/g, 'N');
+    /** What is said of something that nobody has, while no upstream refuses. */
+    const usual = new Map<string, string>();
+    for (const [method, params] of [
+      ['getAsset', { id: unknown }],
+      ['getCompressedAccount', { address: unknown }],
+    ] as const)
+      usual.set(method, shown(await rpc(method, params)));
+    const isSameAs = (reply: object, method: string): boolean => {
+      assert.equal(shown(reply), usual.get(method));
+      return true;
+    };
+    /** False: it is not there yet, as the daemon says itself. */
+    const products: Readonly<Record<string, (address: string, signature: string) => Promise<boolean>>> = {
+      getTransactionsForAddress: async (address) => {
+        const { result, error } = await rpc('getTransactionsForAddress', [address, { commitment: 'confirmed' }]);
+        if (error !== undefined) assert.equal(error.code, -32002, JSON.stringify(error));
+        return result?.data.length === 1;
+      },
+      'wallet history': async (address) => {
+        const { status, body } = await api('GET', `/v1/wallet/${address}/history`);
+        assert.ok([200, 503].includes(status), JSON.stringify(body));
+        return status === 200 && body.data.length === 1;
+      },
+      'wallet balances': async (address) => {
+        const { status, body } = await api('GET', `/v1/wallet/${address}/balances`);
+        assert.ok([200, 503].includes(status), JSON.stringify(body));
+        return status === 200;
+      },
+      'enhanced transactions': async (_, signature) => {
+        const { status, body } = await api('POST', '/v0/transactions', { transactions: [signature] });
+        assert.equal(status, 200, JSON.stringify(body));
+        return body.length === 1;
+      },
+      'token metadata': async (address) => {
+        const { status, body } = await api('POST', '/v0/token-metadata', { mintAccounts: [address] });
+        assert.equal(status, 200, JSON.stringify(body));
+        return body.length === 1;
+      },
+      asset: async (address) => isSameAs(await rpc('getAsset', { id: address }), 'getAsset'),
+      'compressed account': async (address) =>
+        isSameAs(await rpc('getCompressedAccount', { address }), 'getCompressedAccount'),
+    };
+    for (const [code, message] of OF_THE_NODE) {
+      // A claim about the chain, for every slot there is: the follower waits for a block that proves it.
+      if (code === SKIPPED && message.startsWith('Slot')) continue;
+      const named = `${code} ${message}`;
+      const address = Keypair.generate().publicKey.toBase58();
+      const hook = {
+        webhookURL: `${receiver.url}/${address}`,
+        webhookType: 'enhanced',
+        transactionTypes: ['ANY'],
+        accountAddresses: [address],
+      };
+      assert.equal((await api('POST', '/v0/webhooks', hook)).status, 200, named);
+      refused.clear();
+      refusal = [code, message];
+      const signature = String(await chain.fund(address, LAMPORTS_PER_SOL));
+      await chain.seal(2);
+      const tip = await chain.connection.getSlot('confirmed');
+      await until(async () => ((await stateOf()).cursorSlot ?? -1) >= tip, `${named}: the follower goes on`);
+      for (const [name, isAnswered] of Object.entries(products))
+        await until(() => isAnswered(address, signature), `${named}: ${name}`);
+      await until(() => receiver.received.some(({ url }) => url === `/${address}`), `${named}: the webhook`);
+      assert.ok(refused.size > 0, `${named}: the first upstream was asked`);
+      refusal = null;
+    }
+  });
+});
