@@ -45,20 +45,20 @@ const sink = Type.Object(
     name: Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$', description: 'name in commands, metrics and the target' }),
     kind: Type.String({
       pattern: '^[a-z][a-z0-9-]{0,31}$',
-      description: 'postgres, parquet, ndjson, stdout, nats, kafka, s3, or a kind that another plugin adds',
+      description: 'postgres, clickhouse, parquet, ndjson, stdout, nats, kafka, s3, or a kind that another plugin adds',
     }),
     target: Type.String({
       minLength: 1,
       secret: true,
       description:
-        'postgres://user:password@host:port/database; parquet, ndjson: absolute path of a folder; stdout: - or the file in which the reader ' +
+        'postgres://user:password@host:port/database; clickhouse://[user:password@]host:port; parquet, ndjson: absolute path of a folder; stdout: - or the file in which the reader ' +
         'keeps its position; nats://[user:password@]host:port; kafka://[user:password@]host:port; s3://[KEY:SECRET@]host/bucket/prefix',
     }),
     options: Type.Optional(
       Type.Record(Type.String(), Type.String(), {
         default: {},
         description:
-          'settings of the kind; postgres: schema (default: sink_NAME); nats: stream (sink_NAME), subject (parhelion.NAME), replicas (1), ' +
+          'settings of the kind; postgres: schema (default: sink_NAME); clickhouse: database (sink_NAME); nats: stream (sink_NAME), subject (parhelion.NAME), replicas (1), ' +
           'credentials (a file); kafka: prefix of the topics (parhelion.NAME), replicas',
       }),
     ),
@@ -88,7 +88,7 @@ const sink = Type.Object(
         minimum: 1,
         maximum: 100_000,
         description:
-          'most slots of one batch; default: as the kind wants (postgres 256, parquet and s3 4096, ndjson 1024, others 64)',
+          'most slots of one batch; default: as the kind wants (postgres and clickhouse 256, parquet and s3 4096, ndjson 1024, others 64)',
       }),
     ),
     batchSeconds: Type.Optional(
@@ -96,7 +96,7 @@ const sink = Type.Object(
         minimum: 0,
         maximum: 3_600,
         description:
-          'how long a batch waits for more slots; default: as the kind wants (postgres 1, parquet and s3 300, ndjson 60, others 0)',
+          'how long a batch waits for more slots; default: as the kind wants (postgres and clickhouse 1, parquet and s3 300, ndjson 60, others 0)',
       }),
     ),
     batchBytes: Type.Optional(

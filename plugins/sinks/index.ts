@@ -8,7 +8,8 @@ import { sinksConfig } from './config.ts';
 export default defineHostPlugin({
   id: 'sinks',
   apiVersion: API_VERSION,
-  summary: 'writes rows of final blocks to PostgreSQL, NATS, Kafka, files, buckets and pipes, each row exactly once',
+  summary:
+    'writes rows of final blocks to PostgreSQL, ClickHouse, NATS, Kafka, files, buckets and pipes, each row exactly once',
   roles: ['indexer', 'deliverer'],
   config: sinksConfig,
   uses: [kernelLedger, kernelLedgerHolds, kernelPast],

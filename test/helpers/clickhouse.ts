@@ -28,10 +28,12 @@ export const chdbMissing = () =>
     'REQUIRE_CHDB',
   );
 
-/** Like `chdbMissing`, for servers. With REQUIRE_CLICKHOUSE=1 a missing one is an error. */
-export const serversMissing = () =>
+/** Like `chdbMissing`, for servers, and for what several of them need. With REQUIRE_CLICKHOUSE=1 a missing one is an error. */
+export const serversMissing = (count = 2) =>
   missing(
-    ['/usr/sbin/clickhouse-server', '/usr/share/java/zookeeper.jar'].every((path) => existsSync(path)),
+    ['/usr/sbin/clickhouse-server', ...(count > 1 ? ['/usr/share/java/zookeeper.jar'] : [])].every((path) =>
+      existsSync(path),
+    ),
     'no server of ClickHouse: apt-get install clickhouse-server clickhouse-client zookeeperd',
     'REQUIRE_CLICKHOUSE',
   );
