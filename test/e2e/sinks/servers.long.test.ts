@@ -1,5 +1,5 @@
 /**
- * A daemon that writes to NATS, Kafka and a bucket is killed, and so are these servers, while the chain moves; then the disk of each is full for a
+ * A daemon that writes to NATS, Kafka, a bucket and ClickHouse (where it is installed) is killed, and so are these servers, while the chain moves; then the disk of each is full for a
  * while. In the end every target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look.
  */
 import assert from 'node:assert/strict';
@@ -10,6 +10,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { serversMissing, startClickHouse } from '../../helpers/clickhouse.ts';
 import { type DaemonProcess, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import {
@@ -48,7 +49,8 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
     rmSync(dataDir, { recursive: true, force: true });
   });
   const quick = { batchSlots: 8, batchSeconds: 0 };
-  const [nats, kafka, bucket] = servers;
+  const [nats, kafka, bucket, clickhouse] = servers;
+  const analytics = { name: 'analytics', kind: 'clickhouse', target: clickhouse?.target, ...quick };
   const config = {
     plugins: ['access', 'proxy', 'sinks'],
     ledger: { retain: { hours: 24 } },
@@ -58,6 +60,7 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
         { name: 'stream', kind: 'nats', target: nats!.target, ...quick },
         { name: 'topics', kind: 'kafka', target: kafka!.target, ...quick },
         { name: 'lake', kind: 's3', target: bucket!.target, ...quick },
+        ...(clickhouse === undefined ? [] : [analytics]),
       ],
     },
   };
@@ -68,6 +71,14 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
     servers,
     start: () => startDaemonProcess({ chain, dataDir: join(dataDir, 'data'), key: KEY, config, env }),
   };
+}
+
+/** Like the other servers; none where it is not installed. */
+async function clickhouseServers(): Promise<readonly SinkServer[]> {
+  if (serversMissing(1) !== null) return [];
+  const { servers, stop } = await startClickHouse(1);
+  const { host, kill, start } = servers[0]!;
+  return [{ port: Number(host.split(':')[1]), target: `clickhouse://${host}`, crash: kill, revive: start, stop }];
 }
 
 interface Listed {
@@ -100,10 +111,11 @@ async function assertEqual(daemon: DaemonProcess, to: number, transfers: number)
 
 const skip = sinkServersMissing() ?? (await chainMissing()) ?? false;
 
-test(`${KILLS} kills of the daemon, NATS, Kafka and the bucket lose no row and write none twice`, {
+test(`${KILLS} kills of the daemon, NATS, Kafka, ClickHouse and the bucket lose no row and write none twice`, {
   skip,
 }, async (t) => {
-  const bed = await startBed(t, [await startNats(), await startKafka(), await startS3()]);
+  const servers = [await startNats(), await startKafka(), await startS3(), ...(await clickhouseServers())];
+  const bed = await startBed(t, servers);
   const random = createSfc32(SEED);
   const wallet = Keypair.generate().publicKey.toBase58();
   for (let kill = 0; kill < KILLS; kill++) {
