@@ -11,12 +11,19 @@ import { address, orNull, signature, slot, text, time, unixTime } from '../../sr
 import type { WalletConfig } from './config.ts';
 import type { AddressLabel } from './identity/labels.ts';
 import { type Db, endOf, NAMED } from './store/tables.ts';
-import { timeBefore } from './store/transactions.ts';
 import type { AskOptions, ChainHistory, Listed } from './tracking/chain-history.ts';
 import { createAddressList } from './tracking/gather.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { beingIndexed, incompleteHistory, noChain, type WalletView } from './tracking/view.ts';
-import { NOT_FOUND, refusedAs503, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './wallet-route.ts';
+import {
+  NOT_FOUND,
+  refusedAs503,
+  unknownTime,
+  WALLET_REFUSALS,
+  WALLET_ROUTE,
+  walletKey,
+  walletParams,
+} from './wallet-route.ts';
 
 interface FundedByContext {
   readonly store: Store;
@@ -242,7 +249,7 @@ async function readList(
 }
 
 async function look(
-  { upstream, store }: SearchParts,
+  { upstream }: SearchParts,
   address: string,
   { signature }: Listed,
   ask: AskOptions,
@@ -256,8 +263,7 @@ async function look(
   const funding = fundingOf(tx, fetched.block, address);
   if (funding === null) return null;
   const { slot, blockTime } = fetched.block;
-  const time =
-    blockTime ?? (await upstream.blockTime(slot, ask.signal)) ?? (await timeBefore(store.read as Db, slot)) ?? 0;
+  const time = blockTime ?? (await upstream.blockTime(slot, ask.signal)) ?? unknownTime(slot);
   return { funder: funding.funder, amount: funding.amount.toString(), signature, slot, time };
 }
 
@@ -273,7 +279,13 @@ async function fundingAbove(view: WalletView, slot: number): Promise<FirstFundin
       const funding = fundingOf(tx, block, view.address);
       if (funding === null) continue;
       const { funder, amount } = funding;
-      return { funder, amount: amount.toString(), signature, slot, time: time ?? (await view.timeNear(slot)) ?? 0 };
+      return {
+        funder,
+        amount: amount.toString(),
+        signature,
+        slot,
+        time: time ?? (await view.timeNear(slot)) ?? unknownTime(slot),
+      };
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < ROWS_AT_ONCE) return null;

@@ -18,6 +18,7 @@ import {
   type MintFactsReader,
   pagination,
   positionOfCursor,
+  unknownTime,
   WALLET_REFUSALS,
   WALLET_ROUTE,
   walletKey,
@@ -135,11 +136,12 @@ async function elementTexts(
     ({ transfer }) => transfer.isFeeUnknown || transfer.decimals === null || transfer.mayBeScaled,
   );
   const facts = await (needs ? mintFacts.needed(mints, signal) : mintFacts.known(mints, signal));
-  const times = new Map<number, number | null>();
+  const times = new Map<number, number>();
   for (const { derived } of shown)
-    if (!times.has(derived.slot)) times.set(derived.slot, derived.time ?? (await view.timeNear(derived.slot)));
+    if (!times.has(derived.slot))
+      times.set(derived.slot, derived.time ?? (await view.timeNear(derived.slot)) ?? unknownTime(derived.slot));
   return shown.map(({ derived, transfer }) =>
-    transferText(derived, transfer, times.get(derived.slot) ?? null, facts.get(transfer.mint) ?? null),
+    transferText(derived, transfer, times.get(derived.slot)!, facts.get(transfer.mint) ?? null),
   );
 }
 

@@ -74,6 +74,11 @@ export function checkSignatures(texts: readonly (string | undefined)[]): void {
     if (text !== undefined && !isSignature(text)) throw invalid('a cursor is a transaction signature');
 }
 
+/** A block without a time has that of the nearest earlier one, which nobody knows. Errors: 503, always. */
+export function unknownTime(slot: number): never {
+  throw new RequestError(503, 'Service unavailable', { details: `The time of slot ${slot} is unknown` });
+}
+
 export const isSignature = (text: string): boolean =>
   text.length <= LONGEST && decode(text)?.length === SIGNATURE_BYTES;
 

@@ -395,7 +395,12 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     const now = await heads(tenant);
     const ceiling = ceilingOf(now, commitment);
     const end = Math.min(to, ceiling);
-    if ((await past.newestBelow(end)) < 0) return PASS_ON;
+    if ((await past.newestBelow(end)) < 0) {
+      // All of it is below what is held: a node that has not come so far would cut it.
+      const theirs = end < from ? null : await tip(commitment);
+      if (theirs === null || theirs >= end) return PASS_ON;
+      return { list: { slots: [], end: missingAt(end + 1, `the upstream is only at slot ${theirs}`) } };
+    }
     if (ceiling < from) return await slotsOfUpstream(from, tenant);
     const found: number[] = [];
     let ending: ListEnd = { kind: 'bounded' };

@@ -95,7 +95,7 @@ export interface AddressHistory {
   slotAt(time: number): Promise<number | null>;
   /** The oldest stored slot that is later than a time in unix seconds; null when none is. */
   slotAfter(time: number): Promise<number | null>;
-  /** Unix seconds of a block, or of the nearest known earlier one; null without one. */
+  /** Unix seconds of a block; one without a time has that of the nearest earlier block. Null when nobody knows it. */
   timeNear(slot: number): Promise<number | null>;
 }
 

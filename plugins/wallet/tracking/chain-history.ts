@@ -332,11 +332,23 @@ export function createChainHistory(
     }
   }
 
-  /** The first slot of the node; while none answers, the one above what is kept and final. */
+  /** The first slot of the node; while none answers, the one above what is final, or the first above it from which on all is kept. */
   const firstKnown = (signal: AbortSignal): Promise<number> =>
     whileSilent(
-      () => firstAvailable(signal),
-      async (kept) => (await kept.finalSlot()) + 1,
+      async () => {
+        const slot = await firstAvailable(signal);
+        // A node without history names a first slot too, and gives nothing from there on.
+        if (past !== null)
+          await call('getBlocks', [slot, slot], signal).catch((error: unknown) => {
+            if (isSilent(error)) throw error;
+          });
+        return slot;
+      },
+      async (kept) => {
+        const { finalSlot, newestSlot } = await kept.heads();
+        const { unknown } = await kept.states(finalSlot + 1, newestSlot);
+        return (unknown.at(-1) ?? finalSlot) + 1;
+      },
     );
 
   async function isFirstBlock(slot: number, signal: AbortSignal): Promise<boolean> {

@@ -29,7 +29,6 @@ import {
   readSignatures,
   slotAfterTime,
   slotAtTime,
-  timeBefore,
 } from '../store/transactions.ts';
 import { isJoined, isPastKnown, readAccounts, type WalletNow } from '../store/wallets.ts';
 import type { WalletAdmission } from './admission.ts';
@@ -306,9 +305,7 @@ export async function createView(
         }),
       );
     },
-    async timeNear(slot) {
-      return (await parts.upstream.blockTime(slot, signal)) ?? (await timeBefore(db, slot));
-    },
+    timeNear: (slot) => parts.upstream.blockTime(slot, signal),
   };
 }
 

@@ -1,0 +1,104 @@
+/** Parts of a list that neither the ledger nor a node has: below the ledger, and between what is final and its first block. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { createChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createPastReader } from '../../../src/archive/index.ts';
+import { createJoinedHistory } from '../../../src/archive/joined-history.ts';
+import { createLedgerMeter, type Ledger, openLedger } from '../../../src/ledger/index.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import { OWN_WORK } from '../../../src/ports/access.ts';
+import type { ChainReader } from '../../../src/ports/chain.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
+import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../../../src/solana/decode/scan-block.ts';
+import {
+  blockJson,
+  createBlock,
+  type ModelBlock,
+  type ModelChain,
+  modelAddress,
+  NodeError,
+  type NodeView,
+  nodeAnswer,
+} from '../../helpers/list-model.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+
+/** A chain of 60 blocks, and a ledger with the newest 20 of them. */
+async function createBed(t: TestContext, finalAt: number) {
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-short-'));
+  const ledger: Ledger = await openLedger({
+    dir,
+    chain: 'main',
+    retainHours: 24,
+    retainBytes: 1e9,
+    clock: createSystemClock(),
+    log: createMemoryLog(),
+    meter: createLedgerMeter(createMetricsRegistry().scope('ledger')),
+  });
+  t.after(async () => {
+    await ledger.close();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  const random = createSfc32(11);
+  const blocks: ModelBlock[] = [];
+  while (blocks.length < 60) blocks.push(createBlock(random, blocks.at(-1) ?? null, { firstSlot: 1_000 }));
+  for (const block of blocks.slice(40)) {
+    const answer = Buffer.from(JSON.stringify({ jsonrpc: '2.0', result: blockJson(block), id: 1 }));
+    await ledger.append(decodeBlock(block.slot, scanBlockAnswer(answer)!));
+  }
+  if (finalAt >= 40) await ledger.finalize(blocks[finalAt]!.slot);
+  const chain: ModelChain = { blocks, confirmedSlot: blocks.at(-1)!.slot, finalSlot: blocks[finalAt]!.slot };
+  const past = createPastReader({ ledger: () => ledger, archive: () => null });
+  const reader = (view: NodeView): ChainReader =>
+    ({
+      call: async (method: string, params: readonly unknown[]) => answerOf(chain, view, method, params),
+      callText: async (method: string, params: readonly unknown[]) =>
+        JSON.stringify(answerOf(chain, view, method, params)),
+    }) as unknown as ChainReader;
+  return { blocks, chain, past, reader };
+}
+
+/** Errors: as those of the pool of upstreams. */
+function answerOf(chain: ModelChain, view: NodeView, method: string, params: readonly unknown[]): unknown {
+  try {
+    return nodeAnswer(chain, view, method, params);
+  } catch (error) {
+    if (!(error instanceof NodeError)) throw error;
+    throw new CodedError('CHAIN_RPC_ERROR', error.message, { facts: { method, rpcCode: error.code } });
+  }
+}
+
+test('a range below the ledger is not cut by a node that has not come so far', async (t) => {
+  const { blocks, past, reader } = await createBed(t, 50);
+  const query = { limit: Number.MAX_SAFE_INTEGER, commitment: 'finalized', tenant: OWN_WORK } as const;
+  const [from, to] = [blocks[10]!.slot, blocks[30]!.slot];
+  const ask = async (view: NodeView) =>
+    await createJoinedHistory({ past, chain: reader(view), clock: createSystemClock() }).slots({ ...query, from, to });
+  assert.equal(await ask({ kind: 'complete' }), null, 'a node that has it answers');
+  const short = await ask({ kind: 'behind', slots: blocks[50]!.slot - blocks[20]!.slot });
+  assert.equal(short?.end.kind, 'missing');
+});
+
+test('a history goes no further down than what is held, while a node without history names its first slot', async (t) => {
+  const { blocks, past, reader } = await createBed(t, 35);
+  const history = createChainHistory(reader({ kind: 'no-history' }), { concurrency: 2, historyFloorSlot: 0, past });
+  const signal = AbortSignal.timeout(30_000);
+  // Final is a slot below the ledger: what lies between is held by nobody.
+  assert.equal(await history.firstSlot(modelAddress(0), signal), blocks[40]!.parentSlot + 1);
+});
+
+test('the time of a block without one is unknown where nobody has the earlier block', async (t) => {
+  const { blocks, past, reader } = await createBed(t, 50);
+  const first = blocks[40]!.slot;
+  const history = createChainHistory(reader({ kind: 'pruned', first }), { concurrency: 2, historyFloorSlot: 0, past });
+  const signal = AbortSignal.timeout(30_000);
+  for (const [at, { slot }] of blocks.entries()) {
+    const known = blocks.slice(40, at + 1).findLast(({ time }) => time !== null);
+    if (at >= 40) assert.equal(await history.blockTime(slot, signal), known?.time ?? null, `slot ${slot}`);
+  }
+});
