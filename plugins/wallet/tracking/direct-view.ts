@@ -301,7 +301,7 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
       aboveSlot: lowSlot - 1,
       ask,
       openList: (text) => laterList(text, () => lists.from(text, fromSlot)),
-      fetch: (signature, _ask, slot) => fetched(signature, slot),
+      fetch: (signature, _ask, { slot }) => fetched(signature, slot),
     });
     join(gatherer, await upstream.tokenAccounts(address, { ...ask, minSlot: topSlot }));
     if (isKnown) join(gatherer, known.accounts);

@@ -58,12 +58,13 @@ interface GatherOptions {
   /** Exclusive lower bound. */
   readonly aboveSlot: number;
   readonly ask: AskOptions;
-  /** `slot` is the one from the list. */
-  fetch(signature: string, ask: AskOptions, slot: number): Promise<FetchedTransaction | null>;
+  /** `entry` is that of the list. */
+  fetch(signature: string, ask: AskOptions, entry: Listed): Promise<FetchedTransaction | null>;
 }
 
 interface SourcedSignature {
   readonly slot: number;
+  readonly entry: Listed;
   readonly sources: Set<string>;
 }
 
@@ -96,7 +97,8 @@ export function createGatherer(options: GatherOptions): Gatherer {
         for (let top = await peekSlot(list); top !== null && top >= slot; top = await peekSlot(list)) {
           const entry = list.take();
           const known = wanted.get(entry.signature);
-          if (known === undefined) wanted.set(entry.signature, { slot: entry.slot, sources: new Set([list.address]) });
+          if (known === undefined)
+            wanted.set(entry.signature, { slot: entry.slot, entry, sources: new Set([list.address]) });
           else known.sources.add(list.address);
         }
       }),
@@ -139,9 +141,9 @@ export function createGatherer(options: GatherOptions): Gatherer {
 async function fetchOne(
   { fetch, ask, wallet, address }: GatherOptions,
   signature: string,
-  { slot, sources }: SourcedSignature,
+  { entry, sources }: SourcedSignature,
 ): Promise<{ readonly gathered: Gathered; readonly owned: readonly OwnedAccount[] }> {
-  const fetched = await fetch(signature, ask, slot);
+  const fetched = await fetch(signature, ask, entry);
   const tx = fetched?.block.transactions[0];
   if (fetched === null || tx === undefined)
     throw new CodedError('WALLET_NO_TRANSACTION', 'an upstream lists a transaction that no upstream has', {
@@ -337,6 +339,13 @@ export interface OverlayRange {
   readonly atLeast: number;
 }
 
+/** After a reorg it may be in another slot, or in another block of the same slot. */
+export function isOfEntry({ block, place }: FetchedTransaction, entry: Listed): boolean {
+  if (block.slot !== entry.slot || block.blockTime !== entry.time) return false;
+  if (place !== null && entry.place !== null && place !== entry.place) return false;
+  return (block.transactions[0]?.error != null) === entry.hasFailed;
+}
+
 const PIECE = 200;
 /** Transactions that one request reads above the stored ones; beyond this it waits for the index. */
 const MOST = 2_000;
@@ -367,13 +376,12 @@ export async function readOverlay(
     ask,
     openList: (address) =>
       createAddressList({ upstream, address, belowSlot: upTo + 1, before: null, minSlot: upTo, ask }),
-    async fetch(signature, _ask, slot) {
+    async fetch(signature, _ask, entry) {
       const known = recent.get(signature);
-      // After a reorg it may be at another position.
-      if (known?.block.slot === slot) return known;
+      if (known !== undefined && isOfEntry(known, entry)) return known;
       const fetched = await upstream.transaction(signature, ask);
       if (fetched === null) return null;
-      if (fetched.block.slot !== slot) throw contradicting();
+      if (fetched.block.slot !== entry.slot) throw contradicting();
       recent.set(signature, fetched);
       return fetched;
     },
