@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
+import { BLOCK_FORMS } from '../../helpers/block-forms.ts';
 import { entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 
@@ -37,6 +38,8 @@ export interface World {
   migrate(): void;
   /** Blocks without transactions are named by their parent alone, so that siblings share a name (Agave 4.3 and later). */
   sharesEmptyHashes: boolean;
+  /** Every fourth transaction has a form beyond those of today, which keeps nobody from anything. */
+  hasForms: boolean;
   blockAt(slot: number): WorldBlock | undefined;
 }
 
@@ -66,6 +69,7 @@ export function createWorld(
   let finalizedSlot = firstSlot;
   let genesisSlot: number | null = null;
   let sharesEmptyHashes = false;
+  let hasForms = false;
   /** Names of dropped transactions that may land again. */
   let dropped: string[] = [];
 
@@ -86,7 +90,7 @@ export function createWorld(
         previousBlockhash: parent?.blockhash ?? hashOf(`${name}genesis`),
         blockHeight: chain.length,
         blockTime: made % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
-        ...transactionsOf([...again, ...names], write),
+        ...transactionsOf([...again, ...names], write, hasForms),
         forgedHash: hashOf(`forged-${slot}`),
         falseLink: hashOf(`false-link-of-${slot}`),
       },
@@ -139,6 +143,12 @@ export function createWorld(
     set sharesEmptyHashes(value) {
       sharesEmptyHashes = value;
     },
+    get hasForms() {
+      return hasForms;
+    },
+    set hasForms(value) {
+      hasForms = value;
+    },
     finalizeAll() {
       finalizedSlot = slot;
     },
@@ -167,14 +177,38 @@ function sampleEntry(signature: Uint8Array, text: string): object {
   return entryOf({ message, signatures: [signature] });
 }
 
+/** Forms with the program of the usual transactions, so that every kind of processor finds them. */
+const FORMS = BLOCK_FORMS.filter(({ readable, entry, json }) => {
+  // The fake nodes have no block as JSON.
+  if (readable !== 'all' || json !== undefined) return false;
+  const text = entry({ signature: new Uint8Array(64).fill(1), payer: KEYS[0]! });
+  const { transaction, meta } = JSON.parse(text) as {
+    readonly transaction: unknown;
+    readonly meta?: { readonly err?: unknown } | null;
+  };
+  const wire = Array.isArray(transaction) && transaction[1] === 'base64' ? String(transaction[0]) : '';
+  // Failed ones have no events.
+  return meta?.err === null && Buffer.from(wire, 'base64').includes(Buffer.alloc(32, 3));
+});
+
+function formEntry(signature: Uint8Array, text: string): string {
+  const form = FORMS[((signature[1]! << 8) | signature[2]!) % FORMS.length]!;
+  return form.entry({ signature: new Uint8Array(signature), payer: KEYS[keyOf(text)]! });
+}
+
 function transactionsOf(
   names: readonly string[],
   write: WriteEntry,
+  hasForms: boolean,
 ): Pick<WorldBlock, 'names' | 'signatures' | 'transactionsText'> {
   const made = names.map((name) => createHash('sha512').update(name).digest());
   const signatures = made.map((bytes) => encode(bytes));
-  const entries = made.map((bytes, index) => write(bytes, signatures[index]!));
-  return { names, signatures, transactionsText: JSON.stringify(entries) };
+  const entries = made.map((bytes, index) =>
+    hasForms && bytes[0]! % 4 === 0
+      ? formEntry(bytes, signatures[index]!)
+      : JSON.stringify(write(bytes, signatures[index]!)),
+  );
+  return { names, signatures, transactionsText: `[${entries.join()}]` };
 }
 
 const hashOf = (text: string) => encode32(createHash('sha256').update(text).digest());
