@@ -15,8 +15,8 @@ export interface FinalFloor {
   atLeast(slot: number): number;
   /** Whether a denial rests on tips from before the call. */
   rests(denial: Denial, said: UpstreamResult): boolean;
-  /** Asks an upstream for its tips: from now on its denials count, for a moment. Errors: -32002 while they are below the floor. */
-  require(upstream: string, again: AskAgain, tenant: Tenant): Promise<void>;
+  /** Asks an upstream for its tips. Null: they are at the floor, so that from now on its denials count, for a moment. Else why not. */
+  whyBehind(upstream: string, again: AskAgain, tenant: Tenant): Promise<string | null>;
 }
 
 /** `slot`: the slot that the denial is of, if it names one; else the largest integer. */
@@ -53,7 +53,7 @@ export function createFinalFloor({ joined, finalizedSlot, clock }: FinalFloorPar
       const known = started.get(upstream);
       return known !== undefined && sentAt >= known.at && sentAt - known.at <= RESTART_MS && slot >= known.floor;
     },
-    async require(upstream, again, tenant) {
+    async whyBehind(upstream, again, tenant) {
       floor = Math.max(atLeast(-1), (await joined.heads(tenant)).finalSlot);
       const now = floor;
       const tips = await Promise.all(
@@ -62,11 +62,12 @@ export function createFinalFloor({ joined, finalizedSlot, clock }: FinalFloorPar
       for (const tip of tips) {
         const slot = Number(tip?.resultText ?? -1);
         if (!(slot >= now))
-          throw starting(`The Solana upstream is starting: it is at slot ${slot}, and slot ${now} was final before`);
+          return `The Solana upstream is starting: it is at slot ${slot}, and slot ${now} was final before`;
       }
       const labels = new Set(tips.map((tip) => tip?.upstream));
       const [label] = labels;
       if (labels.size === 1 && label !== undefined) started.set(label, { at: clock.monotonic(), floor: now });
+      return null;
     },
   };
 }

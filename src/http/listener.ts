@@ -129,7 +129,8 @@ async function refusalOf(error: Error, target: ListenTarget): Promise<CodedError
   );
 }
 
-const HOLDER_LIMIT_MS = 2_000;
+/** The first call makes it write its document. */
+const HOLDER_LIMIT_MS = 10_000;
 
 /** Whether what listens there is a daemon of this kind: the first bytes of its OpenAPI document say so. */
 async function isParhelion(host: string, port: number): Promise<boolean> {

@@ -157,6 +157,7 @@ export interface Projects {
   readonly plans: readonly string[];
   /** Whether interfaces can be seen and uploaded: the plugin is loaded. */
   readonly hasInterfaces: boolean;
+  readonly hasWebhooks: boolean;
 }
 
 export interface Key {

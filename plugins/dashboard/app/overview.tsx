@@ -75,7 +75,7 @@ function useLive(): Live | null {
 export function OverviewPage({ query }: { query: URLSearchParams }) {
   const asked = query.get('range');
   const range = RANGES.find(([name]) => name === asked)?.[0] ?? '1h';
-  const { project } = useWorld();
+  const { project, hasWebhooks } = useWorld();
   const live = useLive();
   const health = useLoad(() => get<Health>('/health'), [], HEALTH_MS);
   const series = useLoad(() => get<Series>(`/series?range=${range}`), [range], range === '1h' ? 10_000 : 60_000);
@@ -98,7 +98,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
         failing={failing.data?.webhooks ?? []}
         error={health.error}
       />
-      {project !== null && <FirstSteps project={project} />}
+      {project !== null && hasWebhooks && <FirstSteps project={project} />}
       <KeyFigures health={health.data} live={live} series={hour} failing={failing.data?.webhooks.length ?? null} />
       <div class="toolbar">
         <h2>Activity</h2>
@@ -480,6 +480,7 @@ const SHOWN_REQUESTS = 8;
 
 /** What the owner of a project sees: the project, and nothing of the daemon or of others. */
 export function ProjectOverviewPage({ project }: { project: Project }) {
+  const { hasWebhooks } = useWorld();
   const [from, to] = useMemo(() => [day(Date.now() - 29 * DAY_MS), day(Date.now())], []);
   const path = `/projects/${project.id}`;
   const usage = useLoad(() => get<Usage>(`${path}/usage?from=${from}&to=${to}`), [project.id], 60_000);
@@ -494,7 +495,7 @@ export function ProjectOverviewPage({ project }: { project: Project }) {
   return (
     <>
       <Head title="Overview" note={`${project.name}, plan ${project.plan}`} />
-      <FirstSteps project={project} />
+      {hasWebhooks && <FirstSteps project={project} />}
       <Show of={usage} lines={2}>
         {({ cycle }) => (
           <>

@@ -53,6 +53,7 @@ export interface World {
   readonly projects: readonly Project[];
   readonly plans: readonly string[];
   readonly hasInterfaces: boolean;
+  readonly hasWebhooks: boolean;
   /** The project whose pages are in the navigation; null: there is none. */
   readonly project: Project | null;
   reloadProjects(): Promise<void>;

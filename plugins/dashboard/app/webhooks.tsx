@@ -151,7 +151,12 @@ export function WebhooksPage({ project }: { project: Project }) {
                   name: 'Type',
                   isMinor: true,
                   value: ({ webhookType }) => typeName(webhookType),
-                  show: ({ webhookType }) => typeName(webhookType),
+                  show: (hook) => (
+                    <>
+                      {typeName(hook.webhookType)}
+                      <div class="soft small">{transactionText(hook)}</div>
+                    </>
+                  ),
                 },
                 {
                   name: 'Actions',

@@ -50,15 +50,17 @@ function listRoute({ access, daemon, guard }: PageContext): Route {
         projects: Type.Array(projectReply),
         plans: Type.Array(Type.String()),
         hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
+        hasWebhooks: Type.Boolean({ description: 'Whether the plugin webhooks is loaded' }),
       }),
       ...REFUSALS,
     },
     async handler(request) {
       const { identity } = guard.enter(request);
       const projects = await access.projects();
-      const hasInterfaces = daemon.plugins().some(({ id }) => id === 'parsed');
-      if (identity.role === 'operator') return json({ projects, plans: access.planNames(), hasInterfaces });
-      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [], hasInterfaces });
+      const loaded = daemon.plugins().map(({ id }) => id);
+      const has = { hasInterfaces: loaded.includes('parsed'), hasWebhooks: loaded.includes('webhooks') };
+      if (identity.role === 'operator') return json({ projects, plans: access.planNames(), ...has });
+      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [], ...has });
     },
   });
 }

@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Connection, Keypair, SystemProgram, Transaction } from '@solana/web3.js';
+import { Keypair, SystemProgram, Transaction } from '@solana/web3.js';
 import bs58 from 'bs58';
 import WebSocket from 'ws';
 import { agaveMissing } from '../../helpers/agave.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
-import { type AgaveBed, eventually, hangUp, startBed } from './harness.ts';
+import { type AgaveBed, connectTo, eventually, hangUp, startBed } from './harness.ts';
 import { round } from './rounds.ts';
 
 const ROUNDS = Number(process.env['PARHELION_AGAVE_ROUNDS'] ?? 4);
@@ -40,7 +40,7 @@ test('subscriptions', { skip: agaveMissing() ?? false }, async (t) => {
   await t.test(`${ROUNDS} rounds with sockets that break`, { timeout: 3_600_000 }, async (tt) => {
     const url = new URL(bed.socketUrl);
     url.port = String(clientSide.port);
-    const connection = new Connection(bed.url, { commitment: 'confirmed', wsEndpoint: url.href });
+    const connection = connectTo(bed.url, url.href);
     const parts = { node: bed.node, clientSide, nodeSide: nodeSide!, socketUrl: url.href, connection };
     const counts: string[] = [];
     const random = createSfc32(SEED);

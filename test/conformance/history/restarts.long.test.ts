@@ -129,6 +129,21 @@ suite('a node restarts between two calls', { skip: (await chainMissing()) ?? fal
     }
   });
 
+  test('it is below what was final for a moment only: the answer waits for it', async (t) => {
+    const { node, ask } = await prepare(t);
+    for (const [method, paramsOf] of Object.entries(CALLS)) {
+      await sleep(LATER_MS);
+      let tips = 0;
+      node.isStarting = true;
+      node.onCall = (called) => {
+        if (called === 'getSlot') tips += 1;
+        if (tips === 4) node.isStarting = false;
+      };
+      const reply = await ask(method, paramsOf(UNKNOWN));
+      assert.equal(denies(reply), true, `${method}: ${JSON.stringify(reply)}`);
+    }
+  });
+
   test('two callers of one call at the same time: both are asked for again', async (t) => {
     const { node, ask, signature } = await prepare(t);
     node.isStarting = true;

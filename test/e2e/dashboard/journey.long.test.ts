@@ -147,7 +147,7 @@ test('a payment on the chain is delivered while the page watches, has an address
   await page.getByLabel('State', { exact: true }).selectOption('failed');
   await page.getByText('No delivery matches').waitFor();
   await page.getByLabel('State', { exact: true }).selectOption('');
-  await page.getByLabel('Signature').fill(signature);
+  await page.getByLabel('Signature', { exact: true }).fill(signature);
   await delivery.waitFor();
   assert.match(page.url(), new RegExp(`signature=${signature}`));
   const listAddress = page.url();
