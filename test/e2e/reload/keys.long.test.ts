@@ -53,6 +53,8 @@ const SAMPLES: readonly unknown[] = [
   'other',
   'http://127.0.0.1:9/other',
   'ws://127.0.0.1:9',
+  ['http://127.0.0.1'],
+  { other: 0.5 },
   'sqlite:/tmp/other.db',
   '127.0.0.2',
   ['other'],
