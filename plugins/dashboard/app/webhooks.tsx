@@ -152,10 +152,10 @@ export function WebhooksPage({ project }: { project: Project }) {
                   isMinor: true,
                   value: ({ webhookType }) => typeName(webhookType),
                   show: (hook) => (
-                    <>
+                    <div>
                       {typeName(hook.webhookType)}
                       <div class="soft small">{transactionText(hook)}</div>
-                    </>
+                    </div>
                   ),
                 },
                 {
