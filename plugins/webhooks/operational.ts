@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/slot-length.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
-import type { ChainId, FinishedJob, Job, JobKind, JobOutcome, PluginContext } from '../../src/plugin/plugin.ts';
+import type { ChainId, FinishedJob, JobKind, PluginContext } from '../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../src/ports/access.ts';
 import type { ChainStatus } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
@@ -9,11 +9,11 @@ import type { GapRecords } from '../../src/ports/following.ts';
 import type { Outbox, OutboxRow } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
-import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import type { WebhooksConfig } from './config.ts';
-import { longestDelayMs, type Reports, retryDelayMs } from './delivery/attempt.ts';
-import { type Post, secretKey, signBody } from './delivery/send.ts';
+import type { Reports } from './delivery/attempt.ts';
+import { secretKey, signBody } from './delivery/send.ts';
 import { isoTime, networkName, type Webhook } from './model.ts';
+import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import type { OwnerAlerts } from './owner-alerts.ts';
 import type { Db } from './store/tables.ts';
 
@@ -375,54 +375,21 @@ async function writeAlert(tx: StoreTx, state: AlertState): Promise<void> {
     .execute();
 }
 
-export interface OperationalKindParts {
-  readonly post: Post;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly config: WebhooksConfig;
-  readonly userAgent: string;
-}
-
-/** Sends events to the operator: signed like deliveries, with durable retries, never disabled. */
-export function createOperationalKind({ post, clock, random, config, userAgent }: OperationalKindParts): JobKind {
+/** Sends events to the operator, signed like deliveries. */
+export function createOperationalKind(parts: NoticeKindParts): JobKind {
+  const { clock, config } = parts;
   const { operational } = config;
-
-  async function run(job: Job, signal: AbortSignal): Promise<JobOutcome> {
-    // Events of an earlier configuration.
-    if (operational === null) return { kind: 'discarded', error: 'no operational webhook is configured' };
-    const body = Buffer.from(JSON.stringify(job.payload));
-    const timestamp = Math.floor(clock.now() / 1_000);
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': userAgent,
-      'webhook-id': job.key,
-      'webhook-timestamp': String(timestamp),
-      'webhook-signature': signBody([secretKey(operational.secret)], job.key, timestamp, body),
-    };
-    const verdict = await post(
-      { url: operational.url, headers, body, timeoutMs: config.retry.durable.timeoutMs, retriesAtOnce: true },
-      signal,
-    );
-    if (verdict.failure === null) return { kind: 'done' };
-    if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
-    const now = clock.now();
-    const hints = { retryAfterMs: retryAfterMs(verdict.retryAfter, now), overloaded: verdict.overloaded };
-    const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
-    if (delayMs === null) return { kind: 'failed', error: verdict.failure };
-    return { kind: 'retry', runAt: now + delayMs, error: verdict.failure };
-  }
-
-  return {
+  return createNoticeKind(parts, {
     kind: OPERATIONAL_KIND,
     summary: 'reports failing webhooks, stalls and gaps to the operator',
-    concurrency: 2,
-    get timeoutMs() {
-      return 2 * config.retry.durable.timeoutMs;
+    noticeOf({ key, payload }) {
+      // Events of an earlier configuration.
+      if (operational === null) return { kind: 'discarded', error: 'no operational webhook is configured' };
+      const body = Buffer.from(JSON.stringify(payload));
+      const timestamp = Math.floor(clock.now() / 1_000);
+      const signature = signBody([secretKey(operational.secret)], key, timestamp, body);
+      const headers = { 'webhook-timestamp': String(timestamp), 'webhook-signature': signature };
+      return { url: operational.url, body, headers };
     },
-    get longestDelayMs() {
-      return longestDelayMs(config.retry);
-    },
-    keepsTime: true,
-    run: (job, _prepared, signal) => run(job, signal),
-  };
+  });
 }

@@ -1,23 +1,13 @@
 /** Tells the owner of a project when one of its webhooks fails, works again or is switched off: by JSON or a message of Slack. */
 import { Type } from '@sinclair/typebox';
-import {
-  defineRoute,
-  type Job,
-  type JobKind,
-  type JobOutcome,
-  type PluginContext,
-  type Route,
-} from '../../src/plugin/plugin.ts';
+import { defineRoute, type JobKind, type PluginContext, type Route } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
-import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import { oneOf, orNull, text } from '../../src/solana/schemas.ts';
-import type { WebhooksConfig } from './config.ts';
-import { longestDelayMs, retryDelayMs } from './delivery/attempt.ts';
-import type { Post } from './delivery/send.ts';
 import { type InputRules, parseUrl } from './input.ts';
 import type { Webhook } from './model.ts';
+import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import { BAD_REPLIES, COMMON, callerOf, FREE_PRICE } from './routes/common.ts';
 import type { Db } from './store/tables.ts';
 
@@ -114,43 +104,16 @@ function bodyOf({ contact, type, timestamp, data }: OwnerEvent): object {
 const escapeSlack = (name: string): string =>
   name.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 
-interface OwnerKindParts {
-  readonly post: Post;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly config: WebhooksConfig;
-  readonly userAgent: string;
-}
-
-/** Sends events to owners, with durable retries. */
-export function createOwnerKind({ post, clock, random, config, userAgent }: OwnerKindParts): JobKind {
-  async function run(job: Job, signal: AbortSignal): Promise<JobOutcome> {
-    const event = job.payload as OwnerEvent;
-    const body = Buffer.from(JSON.stringify(bodyOf(event)));
-    const headers = { 'content-type': 'application/json', 'user-agent': userAgent, 'webhook-id': job.key };
-    const { timeoutMs } = config.retry.durable;
-    const verdict = await post({ url: event.contact.url, headers, body, timeoutMs, retriesAtOnce: true }, signal);
-    if (verdict.failure === null) return { kind: 'done' };
-    if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
-    const now = clock.now();
-    const hints = { retryAfterMs: retryAfterMs(verdict.retryAfter, now), overloaded: verdict.overloaded };
-    const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
-    if (delayMs === null) return { kind: 'failed', error: verdict.failure };
-    return { kind: 'retry', runAt: now + delayMs, error: verdict.failure };
-  }
-  return {
+/** Sends events to owners. */
+export function createOwnerKind(parts: NoticeKindParts): JobKind {
+  return createNoticeKind(parts, {
     kind: OWNER_KIND,
     summary: 'tells owners of projects that a webhook fails, works again or was switched off',
-    concurrency: 2,
-    get timeoutMs() {
-      return 2 * config.retry.durable.timeoutMs;
+    noticeOf({ payload }) {
+      const event = payload as OwnerEvent;
+      return { url: event.contact.url, body: Buffer.from(JSON.stringify(bodyOf(event))) };
     },
-    get longestDelayMs() {
-      return longestDelayMs(config.retry);
-    },
-    keepsTime: true,
-    run: (job, _prepared, signal) => run(job, signal),
-  };
+  });
 }
 
 const PATH = '/v0/webhooks/notifications';
