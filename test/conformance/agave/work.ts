@@ -1,5 +1,5 @@
 /** What clients do on the node through the daemon: every transaction is sent, and its confirmation awaited, by the client itself. */
-
+import assert from 'node:assert/strict';
 import { CompressedTokenProgram } from '@lightprotocol/compressed-token';
 import { bn, createRpc, LightSystemProgram, type Rpc, type TreeInfo } from '@lightprotocol/stateless.js';
 import {
@@ -48,6 +48,7 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
+import { isPlainObject } from '../../../src/lib/json.ts';
 import { untilConfirmed } from '../../helpers/agave.ts';
 import { type LightRpc, send } from '../../helpers/light/sender.ts';
 import { createTokenMint, mintTo as mintCompressed } from '../../helpers/light/token-mint.ts';
@@ -98,7 +99,10 @@ export async function workOfWeb3(connection: Connection, { web3: payer, friend }
   );
   const tooMuch = new Transaction().add(pay(payer, friend.publicKey, 900_000_000_000_000));
   const failed = await connection.sendTransaction(tooMuch, [payer], { skipPreflight: true });
-  await connection.confirmTransaction(failed as never, 'confirmed');
+  // web3.js returns the error of a transaction that its subscription tells of, and throws that of one whose status it read first.
+  await connection.confirmTransaction(failed as never, 'confirmed').catch((error: unknown) => {
+    assert.ok(isPlainObject(error) && 'InstructionError' in error, String(error));
+  });
   done.push({ name: 'failure', signature: failed, failed: true });
 
   // The newest block of a bank is not among its recent slots, and with Alpenglow it is the final one.
