@@ -16,6 +16,7 @@ import { createModelTree, mintOf, treeTransaction } from '../../helpers/bubblegu
 import { createAssets, newKey } from '../../helpers/burnt-assets.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
+import { isFilled } from '../../helpers/das-filled.ts';
 import { until } from '../../helpers/until.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked at as the assertions go.
@@ -89,7 +90,6 @@ suite('burns that a fork takes back', { skip: (await chainMissing()) ?? false },
         .join();
     };
     const tip = () => chain.connection.getSlot('confirmed');
-    await start();
 
     /** What an asset is, to both daemons: `burnt`, `alive`, or `absent` with the error. */
     const stateOf = async (to: typeof plain, id: string): Promise<string> => {
@@ -121,6 +121,9 @@ suite('burns that a fork takes back', { skip: (await chainMissing()) ?? false },
     const living = ['closed,closed mint,core,one byte,programmable', '', 'closed,one byte,programmable', 'core', ''];
     const dead = ['', 'closed,closed mint,core,one byte,programmable', '', '', 'compressed'];
     const alive = 'alive,alive,alive,alive,alive';
+    await becomes('followed', async () => isFilled(following.dataDir), true, true);
+    // The tree has no account: what came before the first block could not be read.
+    await start();
     await becomes('at first', () => states(following), `${alive},alive`, true);
     await becomes('lists at first', lists, living, true);
     const leaf = tree.leaf(0).slice();

@@ -1,6 +1,5 @@
 /** Assets that were burnt, of every kind, without an index and with one that had them before. */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
@@ -12,27 +11,16 @@ import {
   sendAndConfirmTransaction,
   Transaction,
 } from '@solana/web3.js';
-import Database from 'better-sqlite3';
 import { editionAddress } from '../../../src/solana/addresses.ts';
 import { createAssets, newKey } from '../../helpers/burnt-assets.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
+import { isFilled } from '../../helpers/das-filled.ts';
 import { until } from '../../helpers/until.ts';
 import { writeMint } from '../../helpers/write-mint.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked at as the assertions go.
 type Answer = { result?: any; error?: { code: number; message: string } };
-
-/** The state of everything that the daemon with this folder follows; one that is absent is `missing`. */
-function statesOf(dataDir: string): readonly string[] {
-  const store = new Database(join(dataDir, 'parhelion.db'), { readonly: true });
-  try {
-    const rows = store.prepare('SELECT state FROM das_followed').all() as readonly { readonly state: string }[];
-    return rows.length === 0 ? ['missing'] : rows.map(({ state }) => state);
-  } finally {
-    store.close();
-  }
-}
 
 suite('burnt assets', { skip: (await chainMissing()) ?? false }, () => {
   test('each says so, keeps what the index knew, and is found by burnt: true alone', {
@@ -89,7 +77,7 @@ suite('burnt assets', { skip: (await chainMissing()) ?? false }, () => {
     const ofOwner = () => namesOf('getAssetsByOwner', { ownerAddress: owner });
     const living = [...burns.map(({ name }) => name), 'core stays', 'stays'].toSorted();
     // What is not stored yet is read from the chain, so the lists do not show when the index is complete.
-    await untilSealed(async () => statesOf(following.dataDir).every((state) => state === 'ready'));
+    await untilSealed(async () => isFilled(following.dataDir));
     assert.deepEqual(await ofOwner(), living);
     const nftNames = ['closed', 'one byte', 'programmable', 'stays'];
 
