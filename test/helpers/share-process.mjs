@@ -4,10 +4,7 @@
  */
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { countCost, members, tests } from './test-process.mjs';
-
-/** For the tests of one file, however many share the process. A machine that others use needs much longer than the minute that most take. */
-const FILE_TIMEOUT_MS = 600_000;
+import { countCost, FILE_TIMEOUT_MS, members, tests } from './test-process.mjs';
 
 const runner = createRequire(import.meta.url)('node:test');
 const { after, describe } = runner;

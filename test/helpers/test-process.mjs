@@ -7,6 +7,10 @@ import { isMainThread } from 'node:worker_threads';
 const file = process.argv[1] ?? '';
 const isTestFile = isMainThread && /\.test\.|\.group\.mjs$/.test(file);
 
+/** For the tests of one file, however many share the process. A machine that others use needs much longer than the minute that most take. */
+export const FILE_TIMEOUT_MS = 600_000;
+const timeoutMs = Number(process.env.PARHELION_TEST_TIMEOUT_MS ?? FILE_TIMEOUT_MS);
+
 /** `run-files.mjs` says when this process may begin. What the test starts itself asks nobody. */
 const gate = process.env.PARHELION_TEST_GATE;
 delete process.env.PARHELION_TEST_GATE;
@@ -62,11 +66,14 @@ if (isTestFile && times !== undefined) {
     exitedAt ??= new Error('process.exit').stack;
     exit(...code);
   };
-  // The runner ends a file that takes too long by this signal.
-  process.once('SIGTERM', () => {
+  const giveUp = () => {
     waitedFor = [...unfinishedTests(), ...activeHandles()];
     process.exit(143);
-  });
+  };
+  // The runner ends a process that takes too long by this signal.
+  process.once('SIGTERM', giveUp);
+  // Files that share a process are bound one by one.
+  if (!/\.group\.mjs$/.test(file)) setTimeout(giveUp, timeoutMs).unref();
 }
 
 /** For a shared process: seconds by the clock and of CPU, by file. */
