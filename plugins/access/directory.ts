@@ -1,8 +1,9 @@
 import { timingSafeEqual } from 'node:crypto';
-import { BlockList, isIP } from 'node:net';
+import { BlockList } from 'node:net';
 import { sql } from 'kysely';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { inList } from '../../src/lib/in-list.ts';
+import { ipFamily } from '../../src/lib/ip-family.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { type Caller, type Clock, GateRefusal, type Store } from '../../src/plugin/plugin.ts';
 import type { Queries } from '../../src/ports/store.ts';
@@ -422,7 +423,7 @@ export function createNetworks(cidrs: readonly string[]): (address: string) => b
   let lastAllowed = '';
   return (address) => {
     if (address === lastAllowed) return true;
-    const family = isIP(address);
+    const family = ipFamily(address);
     if (family === 0 || !list.check(address, family === 6 ? 'ipv6' : 'ipv4')) return false;
     lastAllowed = address;
     return true;

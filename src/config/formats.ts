@@ -1,5 +1,5 @@
-import { isIP } from 'node:net';
 import { decode32 } from '../lib/base58.ts';
+import { ipFamily } from '../lib/ip-family.ts';
 import { matches, type PlainSchema } from '../lib/plain-schema.ts';
 import { parseCidr } from '../runtime/network-address.ts';
 import type { SchemaNode } from './node.ts';
@@ -21,7 +21,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
   ['path', { words: 'a path', holds: (text) => text !== '' }],
   ['file', { words: 'the path of a file', holds: (text) => text !== '' }],
-  ['host', { words: 'an IP address or a host name', holds: (text) => HOST_NAME.test(text) || isIP(text) !== 0 }],
+  ['host', { words: 'an IP address or a host name', holds: (text) => HOST_NAME.test(text) || ipFamily(text) !== 0 }],
   ['address', { words: 'an address (base58 of 32 bytes)', holds: (text) => decode32(text) !== null }],
   ['uuid', { words: 'an id like 123e4567-e89b-12d3-a456-426614174000', holds: (text) => UUID.test(text) }],
   ['cidr', { words: 'a network like 10.0.0.0/8 or fd00::/8', holds: (text) => parseCidr(text) !== null }],

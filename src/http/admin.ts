@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { isIP } from 'node:net';
 import { Type } from '@sinclair/typebox';
 import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
+import { ipFamily } from '../lib/ip-family.ts';
 import { derived } from '../lib/reloadable.ts';
 import { defineRoute, json, type Reply, RequestError, type Route, type Tag } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
@@ -160,7 +160,7 @@ function hostGuard(ownHost: string, allowedHosts: () => readonly string[]): (req
   return (request) => {
     const { host, origin } = request.headers;
     const name = hostName(host ?? '');
-    if (name === '' || (!names().has(name) && isIP(name) === 0))
+    if (name === '' || (!names().has(name) && ipFamily(name) === 0))
       throw new RequestError(403, 'Forbidden', { details: 'This Host is not allowed; see admin.allowedHosts' });
     if (origin === undefined) return;
     if (origin.replace(/^https?:\/\//i, '').toLowerCase() !== (host ?? '').toLowerCase())

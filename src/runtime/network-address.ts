@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { BlockList, isIP } from 'node:net';
+import { BlockList } from 'node:net';
 import { CodedError } from '../lib/coded-error.ts';
+import { ipFamily } from '../lib/ip-family.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { EXIT } from './errors.ts';
@@ -17,7 +18,7 @@ export interface Cidr {
  */
 export function parseCidr(text: string): Cidr | null {
   const [address = '', size, ...rest] = text.split('/');
-  const family = isIP(address);
+  const family = ipFamily(address);
   if ((family !== 4 && family !== 6) || isOdd(address) || rest.length > 0) return null;
   const width = family === 4 ? 32 : 128;
   if (size === undefined) return { address, family, prefix: width };
@@ -39,7 +40,7 @@ export function networkOf(address: string): string {
   if (!address.includes(':')) return address;
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
-  if (isIP(address) !== 6) return address;
+  if (ipFamily(address) !== 6) return address;
   const [head = '', tail] = (address.split('%')[0] as string).toLowerCase().split('::');
   const left = groupsOf(head);
   const right = groupsOf(tail ?? '');
@@ -77,10 +78,10 @@ export function createRemoteAddress(trustedProxies: () => readonly string[]): Re
     let address = plain(request.socket.remoteAddress ?? '');
     const chain = (Array.isArray(forwardedFor) ? forwardedFor.join(',') : (forwardedFor ?? '')).split(',');
     for (let i = chain.length - 1; i >= 0; i -= 1) {
-      if (isIP(address) === 0 || !isTrusted(address)) break;
+      if (ipFamily(address) === 0 || !isTrusted(address)) break;
       const next = canonical(withoutPort((chain[i] ?? '').trim()));
       // An entry that is not an address cannot be trusted; the last valid address counts.
-      if (isIP(next) === 0) break;
+      if (ipFamily(next) === 0) break;
       address = next;
     }
     return address;
@@ -111,7 +112,7 @@ export function createProxyWatch(trustedProxies: () => readonly string[], log: L
       if (remoteAddress !== peer) forwarded = 0;
       peer = remoteAddress;
       if (forwarded >= PROXY_REQUESTS || request.headers['x-forwarded-for'] === undefined) return;
-      if (isIP(plain(peer)) === 0 || trust()(plain(peer))) return;
+      if (ipFamily(plain(peer)) === 0 || trust()(plain(peer))) return;
       forwarded += 1;
       if (forwarded < PROXY_REQUESTS || isWritten) return;
       isWritten = true;
@@ -128,7 +129,7 @@ export function createProxyWatch(trustedProxies: () => readonly string[], log: L
 export function createTrust(networks: readonly string[]): (address: string) => boolean {
   const trusted = new BlockList();
   for (const cidr of networks) addNetwork(trusted, cidr);
-  return (address) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  return (address) => trusted.check(address, ipFamily(address) === 6 ? 'ipv6' : 'ipv4');
 }
 
 function addNetwork(list: BlockList, cidr: string): void {
@@ -148,7 +149,7 @@ export function plain(address: string): string {
 /** The canonical text of an address, so that limits and lists recognize it in any notation; other texts stay unchanged. */
 function canonical(address: string): string {
   // A zone is meaningful only on the machine that wrote it.
-  if (isIP(address) !== 6 || address.includes('%')) return address.includes('%') ? '' : address;
+  if (ipFamily(address) !== 6 || address.includes('%')) return address.includes('%') ? '' : address;
   const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(text);
   if (mapped === null) return text;

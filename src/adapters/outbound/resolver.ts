@@ -1,5 +1,6 @@
-import { BlockList, isIP } from 'node:net';
+import { BlockList } from 'node:net';
 import { CodedError } from '../../lib/coded-error.ts';
+import { ipFamily } from '../../lib/ip-family.ts';
 import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { OutboundPolicy } from '../../ports/outbound.ts';
@@ -141,7 +142,7 @@ interface PlainAddress {
 /** Drops the zone and converts a v4-mapped address to IPv4, so that one rule covers both spellings. */
 function normalise(address: string): PlainAddress | null {
   const text = address.split('%', 1)[0] ?? '';
-  const family = isIP(text);
+  const family = ipFamily(text);
   if (family === 4) return { text, family };
   if (family !== 6) return null;
   const mapped = mappedV4(text);
@@ -319,7 +320,7 @@ export function parseTarget(text: string, policy: OutboundPolicy, addresses: Add
     };
 
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  const family = isIP(host);
+  const family = ipFamily(host);
   const isLiteral = family !== 0;
   const key = policy.section === undefined ? 'allowCidrs' : `${policy.section}.allowCidrs`;
   const blocked = (what: string): ParsedTarget => ({

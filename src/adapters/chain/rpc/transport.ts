@@ -3,6 +3,7 @@ import { Readable } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
 import { admits } from '../../../lib/fair-share.ts';
+import { lazy } from '../../../lib/lazy.ts';
 import { OWN_WORK, type Tenant } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
@@ -32,19 +33,8 @@ export function createTransport(
   broke: () => void = () => undefined,
 ): Transport {
   const { origin, pathname, search } = new URL(upstream.url);
-  const { Pool, buildConnector } = undici();
-  const pool = new Pool(origin, {
-    connections: upstream.maxConcurrent,
-    pipelining: 1,
-    connect: patientConnector(buildConnector({ timeout: CONNECT_TIMEOUT_MS })),
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-  });
-  // After a reconnect this address may lead to another node, or another chain.
-  pool.on('disconnect', (_origin, _targets, error) => {
-    if (codeOf(error) !== 'UND_ERR_INFO') broke();
-  });
+  // Commands that only read the store have a transport too, and would load the client for nothing.
+  const pool = lazy(() => openPool(origin, upstream.maxConcurrent, broke));
   const queue = createCallQueue(upstream.maxConcurrent);
   const headers = {
     ...basicAuth(upstream.url),
@@ -60,7 +50,7 @@ export function createTransport(
       const call = new Call(request, upstream.label, clock);
       const run = () =>
         call.run(
-          pool,
+          pool(),
           {
             path: pathname + withQuery(search, request.query),
             method: 'POST',
@@ -79,9 +69,26 @@ export function createTransport(
         return refuse(error as Error);
       }
     },
-    retire: () => pool.close(),
-    close: () => pool.destroy(),
+    retire: () => pool().close(),
+    close: () => pool().destroy(),
   };
+}
+
+function openPool(origin: string, connections: number, broke: () => void): Pool {
+  const { Pool, buildConnector } = undici();
+  const pool = new Pool(origin, {
+    connections,
+    pipelining: 1,
+    connect: patientConnector(buildConnector({ timeout: CONNECT_TIMEOUT_MS })),
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  // After a reconnect this address may lead to another node, or another chain.
+  pool.on('disconnect', (_origin, _targets, error) => {
+    if (codeOf(error) !== 'UND_ERR_INFO') broke();
+  });
+  return pool;
 }
 
 const withQuery = (search: string, more: string | undefined): string =>
