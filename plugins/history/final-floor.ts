@@ -39,8 +39,8 @@ export const starting = (details: string) => new RpcError('unavailable', { detai
 
 export function createFinalFloor({ joined, finalizedSlot, clock }: FinalFloorParts): FinalFloor {
   let floor = -1;
-  /** When an upstream was last at the floor, and that floor, by label; monotonic milliseconds. */
-  const started = new Map<string, { readonly at: number; readonly floor: number }>();
+  /** By label: when an upstream that was at the floor had been asked and had answered, in monotonic milliseconds, and that floor. */
+  const started = new Map<string, { readonly askedAt: number; readonly at: number; readonly floor: number }>();
 
   const atLeast = (slot: number): number => {
     floor = Math.max(floor, finalizedSlot() ?? -1);
@@ -51,7 +51,8 @@ export function createFinalFloor({ joined, finalizedSlot, clock }: FinalFloorPar
     atLeast,
     rests({ slot }, { upstream, sentAt }) {
       const known = started.get(upstream);
-      return known !== undefined && sentAt >= known.at && sentAt - known.at <= RESTART_MS && slot >= known.floor;
+      // A busy process reads the tips long after they were true: what counts is when they were asked for.
+      return known !== undefined && sentAt >= known.at && sentAt - known.askedAt <= RESTART_MS && slot >= known.floor;
     },
     async whyBehind(upstream, again, tenant) {
       floor = Math.max(atLeast(-1), (await joined.heads(tenant)).finalSlot);
@@ -66,7 +67,8 @@ export function createFinalFloor({ joined, finalizedSlot, clock }: FinalFloorPar
       }
       const labels = new Set(tips.map((tip) => tip?.upstream));
       const [label] = labels;
-      if (labels.size === 1 && label !== undefined) started.set(label, { at: clock.monotonic(), floor: now });
+      const askedAt = Math.min(...tips.map((tip) => tip?.sentAt ?? Number.NEGATIVE_INFINITY));
+      if (labels.size === 1 && label !== undefined) started.set(label, { askedAt, at: clock.monotonic(), floor: now });
       return null;
     },
   };

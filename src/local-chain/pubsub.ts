@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { stringify } from '../lib/json.ts';
+import { stringify, withSortedMembers } from '../lib/json.ts';
 import { CLOCK_SYSVAR, RECENT_BLOCKHASHES_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM } from '../solana/programs.ts';
 import { type AccountFormat, accountFormatOf, accountNotification } from './encode/account.ts';
 import {
+  type AccountFilter,
   accountConfig,
   type ContextConfig,
   invalidParams,
@@ -71,10 +72,14 @@ export function createSockets(publisher: Publisher, { filter, answersPing, check
   let nextId = 0;
   server.on('connection', (socket) => {
     const live = new Map<number, Subscription>();
+    /** Numbers of the live ones by `identityOf`: calls whose values are equal are one. */
+    const numbers = new Map<string, number>();
     const send = boundedSend(socket);
     const end = (id: number): boolean => {
       const subscription = live.get(id);
-      if (subscription !== undefined) publisher.remove(subscription);
+      if (subscription === undefined) return false;
+      publisher.remove(subscription);
+      numbers.delete(identityOf(subscription.topic));
       return live.delete(id);
     };
     function subscribe(request: RpcRequest, later: (() => void)[]): number {
@@ -84,6 +89,9 @@ export function createSockets(publisher: Publisher, { filter, answersPing, check
       if (live.size >= MAX_SUBSCRIPTIONS) {
         throw rpcError(RPC.internal, 'Internal Error: Subscription refused. Node subscription limit reached');
       }
+      const identity = identityOf(topic);
+      const known = numbers.get(identity);
+      if (known !== undefined) return known;
       const id = nextId++;
       const method = `${topic.kind}Notification`;
       const subscription: Subscription = {
@@ -93,6 +101,7 @@ export function createSockets(publisher: Publisher, { filter, answersPing, check
         finish: () => void end(id),
       };
       live.set(id, subscription);
+      numbers.set(identity, id);
       later.push(() => publisher.add(subscription));
       return id;
     }
@@ -336,13 +345,15 @@ interface WithCommitment {
 /** The topic of a subscription. */
 export type Topic =
   | { readonly kind: 'slot' | 'root' | 'slotsUpdates' | 'vote' }
-  | ({ readonly kind: 'logs'; readonly mentions: string | null } & WithCommitment)
+  | ({ readonly kind: 'logs'; readonly filter: string; readonly mentions: string | null } & WithCommitment)
   | ({ readonly kind: 'signature'; readonly signature: string; readonly announces: boolean } & WithCommitment)
   | ({ readonly kind: 'account'; readonly key: string; readonly format: AccountFormat } & WithCommitment)
   | ({
       readonly kind: 'program';
       readonly program: string;
       readonly format: AccountFormat;
+      readonly filters: readonly AccountFilter[] | null;
+      readonly withContext: boolean;
       readonly matches: AccountMatch;
     } & WithCommitment);
 
@@ -360,7 +371,7 @@ const READERS: Readonly<Record<string, TopicReader>> = {
       throw invalidParams('Invalid Request: Only 1 address supported');
     }
     const mentions = keys[0] === undefined ? null : checked(pubkey, keys[0], 'mentions');
-    return { kind: 'logs', mentions, commitment: commitmentOf(config) };
+    return { kind: 'logs', filter: filter.kind, mentions, commitment: commitmentOf(config) };
   }),
   signatureSubscribe: topic([text], [signatureSubscribeConfig], (id, config) => ({
     kind: 'signature',
@@ -376,6 +387,8 @@ const READERS: Readonly<Record<string, TopicReader>> = {
   })),
   programSubscribe: topic([text], [programAccountsConfig], (address, config) => ({
     kind: 'program',
+    filters: config?.filters ?? null,
+    withContext: config?.withContext ?? false,
     matches: programFilters(config?.filters),
     program: checked(pubkey, address, 'pubkey'),
     format: accountFormatOf(config),
@@ -389,6 +402,12 @@ function topic<const R extends readonly ParamReader<unknown>[], const O extends 
   make: (...values: [...Values<R>, ...Maybe<O>]) => Topic,
 ): TopicReader {
   return (params) => make(...(readParams(required, optional, params) as [...Values<R>, ...Maybe<O>]));
+}
+
+/** What a subscription is: equal texts for equal values (Agave 4.2.1, rpc_subscription_tracker.rs). */
+function identityOf(topic: Topic): string {
+  const { matches: _, ...values } = { matches: null, ...topic };
+  return stringify(withSortedMembers(values));
 }
 
 /** Reads a subscribe call; null for other methods. Throws -32602. */

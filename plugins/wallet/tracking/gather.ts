@@ -15,7 +15,13 @@ import {
   type WalletRow,
 } from '../store/tables.ts';
 import { type OwnedAccount, readAccounts } from '../store/wallets.ts';
-import type { AskOptions, ChainHistory, FetchedTransaction, Listed } from './chain-history.ts';
+import {
+  type AskOptions,
+  type ChainHistory,
+  type FetchedTransaction,
+  isNotFound,
+  type Listed,
+} from './chain-history.ts';
 import { behind, contradicting } from './patience.ts';
 import { beingIndexed, type ViewRow } from './view.ts';
 
@@ -241,7 +247,12 @@ export function createAddressList({ upstream, address, belowSlot, before, minSlo
     while (at >= pending.length && !hasEnded) {
       const from = Math.max(minSlot ?? -1, cursorSlot);
       const isFresh = ({ signature }: Listed) => !taken.has(signature) && signature !== cursor;
-      let page = await upstream.signatures(address, { before: cursor, ...(from < 0 ? {} : { minSlot: from }) }, ask);
+      let page = await upstream
+        .signatures(address, { before: cursor, ...(from < 0 ? {} : { minSlot: from }) }, ask)
+        .catch((error: unknown) => {
+          // A fork took the entry that the list was to go on at. What was taken so far may be gone too: all of it is read again.
+          throw cursor !== before && isNotFound(error) ? contradicting() : error;
+        });
       if (!page.some(isFresh)) page = await upstream.keptBelow(address, Math.min(belowSlot, lowestSlot), ask);
       const fresh = page.filter(isFresh);
       const last = fresh.at(-1);

@@ -26,3 +26,26 @@ test('numbers in the JSON that an application keeps in an asset are shown as the
   const { value } = decodeCoreAsset({ owner: CORE_PROGRAM, lamports: 1n, data: assetWith(json) });
   assert.ok(stringify(value).includes(`"data":${json}`), stringify(value));
 });
+
+test('plugins of types that came later are kept as bytes beside the known ones', () => {
+  const [FREEZE_DELEGATE, LATER] = [1, 200];
+  const base = Buffer.concat([Buffer.of(1), Buffer.alloc(32, 1), Buffer.of(0), text('A'), text(''), Buffer.of(0)]);
+  const plugins = [Buffer.of(FREEZE_DELEGATE, 1), Buffer.of(LATER, 1, 2, 3), Buffer.of(LATER, 4, 5)];
+  const starts = plugins.map((_, at) => base.length + 9 + Buffer.concat(plugins.slice(0, at)).length);
+  const internal = [FREEZE_DELEGATE, LATER].map((type, at) =>
+    Buffer.concat([Buffer.of(type, OWNER), u64(starts[at]!)]),
+  );
+  const external = Buffer.concat([Buffer.of(LATER, OWNER, 0), u64(starts[2]!), Buffer.of(0, 0)]);
+  const registry = [Buffer.of(4), count(2), ...internal, count(1), external];
+  const end = base.length + 9 + Buffer.concat(plugins).length;
+  const data = Buffer.concat([base, Buffer.of(3), u64(end), ...plugins, ...registry]);
+  const { value } = decodeCoreAsset({ owner: CORE_PROGRAM, lamports: 1n, data });
+  const authority = { type: 'Owner', address: null };
+  const base64 = (at: number) => plugins[at]!.toString('base64');
+  assert.deepEqual(value?.plugins, {
+    known: { freeze_delegate: { data: { frozen: true }, index: 0, offset: starts[0], authority } },
+    unknown: [{ index: 1, offset: starts[1], authority, type: LATER, data: base64(1) }],
+    external: [],
+    unknownExternal: [{ index: 2, offset: starts[2], authority, type: LATER, unknown_adapter_config: base64(2) }],
+  });
+});

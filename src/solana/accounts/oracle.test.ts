@@ -278,6 +278,17 @@ test('scaled amounts agree with the published client to within one raw unit', ()
       },
     ),
   );
+  // Cut to whole raw units, as the program does, not rounded.
+  for (const [raw, decimals, shown] of [
+    [1n, 0, '1'],
+    [3n, 0, '4'],
+    [1n, 2, '0.01'],
+    [2n, 2, '0.03'],
+  ] as const)
+    assert.equal(
+      uiAmount(raw, decimals, { kind: 'multiplier', multiplier: 1.5, newMultiplier: 1, newFrom: 10 }, 0),
+      shown,
+    );
   assert.equal(uiAmount(5n, 0, { kind: 'multiplier', multiplier: Number.NaN, newMultiplier: 1, newFrom: 10 }, 0), '5');
 });
 

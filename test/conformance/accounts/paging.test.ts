@@ -17,16 +17,17 @@ const keyOf = (index: number): string => encode32(createHash('sha256').update(`a
 const accountText = (data: string): string =>
   `{"data":["${data}","base64"],"executable":false,"lamports":2039280,"owner":"${PROGRAM}","rentEpoch":18446744073709551615,"space":0}`;
 
-/** Streams a list of so many accounts and answers for any of them. Counts its calls. */
+/** Streams a list of so many accounts, in another order each time, and answers for any of them. Counts its calls. */
 async function startLargeNode(t: TestContext, keys: number) {
   const calls: Record<string, number> = {};
   const state = { gone: new Set<string>(), slot: 500 };
   const list = async (response: ServerResponse, id: unknown) => {
+    const first = ((calls['getProgramAccounts'] ?? 0) * 7_919) % keys;
     response.write(`{"jsonrpc":"2.0","result":{"context":{"apiVersion":"4.2.1","slot":${state.slot}},"value":[`);
     for (let from = 0; from < keys; from += 500) {
       const some = Array.from({ length: Math.min(500, keys - from) }, (_, at) => from + at);
       const text = some.map(
-        (index) => `${index === 0 ? '' : ','}{"account":${accountText('')},"pubkey":"${keyOf(index)}"}`,
+        (at) => `${at === 0 ? '' : ','}{"account":${accountText('')},"pubkey":"${keyOf((first + at) % keys)}"}`,
       );
       if (!response.write(text.join(''))) await new Promise((resolve) => response.once('drain', resolve));
     }

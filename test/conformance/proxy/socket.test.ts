@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { test } from 'node:test';
 import WebSocket from 'ws';
+import { freePort } from '../../helpers/free-port.ts';
 import { call, startBed, until } from './rpc-client.ts';
 import { connect } from './socket-client.ts';
 
@@ -30,6 +32,32 @@ test('identical subscriptions share one upstream; a client has one id for them, 
   assert.deepEqual(b.notifications(), [expected(mine.result)]);
   assert.equal(bed.first.openSockets <= 2, true);
 });
+
+test('the port of the API and the next one both answer websockets: clients derive one or the other', async (t) => {
+  const bed = await startBed(t, { config: { http: { port: await twoFreePorts() } } });
+  const port = Number(new URL(bed.daemon.apiUrl).port);
+  const ports = [port, port + 1];
+  const clients = await Promise.all(
+    ports.map((one) => connect(t, { daemon: { ...bed.daemon, apiUrl: `http://127.0.0.1:${one}` } })),
+  );
+  for (const client of clients) await client.subscribe('accountSubscribe', ['x']);
+  bed.first.notify(bed.first.held('accountSubscribe')[0]!, BIG);
+  await until('both are notified', () => clients.every((client) => client.notifications().length === 1));
+});
+
+/** A port of 127.0.0.1 that is free, as is the next one. */
+async function twoFreePorts(): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    const next = createServer().listen(port + 1, '127.0.0.1');
+    const isFree = await once(next, 'listening').then(
+      () => true,
+      () => false,
+    );
+    next.close();
+    if (isFree) return port;
+  }
+}
 
 test('with deduplicate a repeated notification is told once; without it each is passed on', async (t) => {
   const logs = (signature: string, slot: number) =>

@@ -177,7 +177,11 @@ function answerOf(
             .toReversed()
             .map((signature) => ({ signature, slot, err: null })),
         );
-      const place = list.findIndex(({ signature }) => signature === options.before);
+      // Since Agave 4.0; up to 3 the list was empty. What a fork took is unknown as well.
+      const { before } = options;
+      if (before !== undefined && !view(options).some(({ signatures }) => signatures.includes(before)))
+        return fail(-32020, `Transaction ${before} not found`);
+      const place = list.findIndex(({ signature }) => signature === before);
       const from = options.before === undefined ? 0 : place < 0 ? list.length : place + 1;
       return { result: list.slice(from, from + Math.min(options.limit ?? 1_000, node.pageLimit)) };
     }
