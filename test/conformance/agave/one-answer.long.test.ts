@@ -1,8 +1,11 @@
 /**
- * One answer whatever its source: a real node, a daemon in front of it with and without a ledger, and the local chain after the same
- * transactions are asked the same calls at the same moment, with members at random.
+ * One answer whatever its source: a real node, daemons in front of it (without a ledger, with one, and with an archive where chdb is
+ * installed), and the local chain after the same transactions are asked the same calls at the same moment, with members at random.
  */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -16,6 +19,7 @@ import {
 } from '../../../src/solana/programs.ts';
 import { type AgaveNode, agaveMissing, namedNode, startAgave } from '../../helpers/agave.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { CHDB_DIR, chdbMissing } from '../../helpers/clickhouse.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type CallFacts, createCalls, type StandardCall, shownBody } from '../../helpers/standard-calls.ts';
@@ -30,6 +34,9 @@ const LAMPORTS = 100_000_000_000;
 /** A block may come between two answers: then the same is asked again. */
 const ATTEMPTS = 8;
 const STATUS_PACE_MS = 250;
+const ARCHIVED = 'with an archive';
+/** Some seconds: what is final leaves the ledger, and only the archive has it. */
+const ARCHIVED_HOURS = 0.002;
 
 const { release, alpenglow } = namedNode() ?? { release: '4.4' as const, alpenglow: true };
 
@@ -41,6 +48,15 @@ async function textOf(url: string, method: string, params: readonly unknown[]): 
 
 async function ask<T>(url: string, method: string, params: readonly unknown[]): Promise<T> {
   return (JSON.parse(await textOf(url, method, params)) as { readonly result: T }).result;
+}
+
+/** Whether the daemon answers for a block itself. */
+async function isKept(url: string, slot: number): Promise<boolean> {
+  const params = [slot, { maxSupportedTransactionVersion: 1, rewards: false }];
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getBlock', params });
+  const response = await fetch(url, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+  await response.text();
+  return response.headers.get('x-cache') === 'LEDGER';
 }
 
 interface Side {
@@ -90,16 +106,24 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
   let chain: TestChain;
   const daemons: { readonly name: string; readonly daemon: DaemonInProcess; readonly url: string }[] = [];
   const sides: Side[] = [];
+  const folders: string[] = [];
 
   before(async () => {
     node = await startAgave({ release, alpenglow, slotMs: 200 });
-    for (const [name, hours] of [
-      ['without a ledger', 0],
-      ['with a ledger', 24],
+    const archive = chdbMissing() === null ? mkdtempSync(join(tmpdir(), 'parhelion-chdb-')) : null;
+    if (archive !== null) folders.push(archive);
+    for (const [name, ledger] of [
+      ['without a ledger', { retain: { hours: 0 } }],
+      ['with a ledger', { retain: { hours: 24 } }],
+      ...(archive === null
+        ? []
+        : [[ARCHIVED, { retain: { hours: ARCHIVED_HOURS }, archive: `chdb:${archive}` }] as const]),
     ] as const) {
       const daemon = await startDaemon({
         chain: node,
-        config: { plugins: ['access', 'proxy', 'wallet', 'history'], ledger: { retain: { hours } } },
+        config: { plugins: ['access', 'proxy', 'wallet', 'history'], ledger },
+        // The package is looked for from the configuration up.
+        ...(archive === null ? {} : { folder: join(CHDB_DIR, 'node_modules') }),
       });
       daemons.push({ name, daemon, url: `${daemon.apiUrl}/?api-key=${daemon.key}` });
     }
@@ -123,26 +147,23 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     }
     const newest = sides[0]!.facts.slots.at(-1)!;
     await eventually(async () => {
-      const response = await fetch(daemons[1]!.url, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({
-          jsonrpc: '2.0',
-          id: 1,
-          method: 'getBlock',
-          params: [newest, { maxSupportedTransactionVersion: 1, rewards: false }],
-        }),
-      });
-      await response.text();
-      if (response.headers.get('x-cache') === 'LEDGER') return null;
+      if (await isKept(daemons[1]!.url, newest)) return null;
       const state = await (await fetch(`${daemons[1]!.daemon.adminUrl}/readyz`)).text();
       return `block ${newest} is not in the ledger: ${state}`;
+    });
+    const archived = daemons.find(({ name }) => name === ARCHIVED);
+    if (archived === undefined) return;
+    await eventually(async () => {
+      const text = await (await fetch(`${archived.daemon.adminUrl}/metrics`)).text();
+      const oldest = Number(/^parhelion_ledger_oldest_slot(?:\{[^}]*\})? (\S+)$/m.exec(text)?.[1]);
+      return oldest > newest ? null : `the ledger of the archived chain begins at ${oldest}, before ${newest}`;
     });
   });
   after(async () => {
     for (const { daemon } of daemons) await daemon.stop();
     await chain?.stop();
     await node?.stop();
+    for (const folder of folders) rmSync(folder, { recursive: true, force: true });
   });
 
   test('the same transactions leave the same records and accounts on the local chain', async (t) => {
