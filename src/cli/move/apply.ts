@@ -5,7 +5,7 @@
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { fingerprintOf, type PlannedWebhook, planHelius, type WantedWebhook } from './hosted.ts';
+import { fingerprintOf, isLabelledOtherwise, type PlannedWebhook, planHelius, type WantedWebhook } from './hosted.ts';
 import type { Service } from './service.ts';
 import type { createSecrets, MoveState } from './state.ts';
 
@@ -34,6 +34,8 @@ interface OwnWebhook {
   readonly id: string;
   readonly active: boolean;
   readonly fingerprint: string;
+  /** As it is; null: of a type that no plan wants. */
+  readonly content: WantedWebhook | null;
 }
 
 /** So many webhooks are created between two writes of the state; what is lost is found again by its content. */
@@ -79,7 +81,7 @@ async function bring(
   };
   try {
     if (known !== undefined) {
-      const isChanged = known.fingerprint !== fingerprintOf(wanted) || known.active !== isOn;
+      const isChanged = isOther(known, wanted, isOn);
       if (isChanged) await change(daemon, known, wanted, isOn);
       await completeSecret(parts, known.id);
       keep(known.id);
@@ -87,7 +89,7 @@ async function bring(
     }
     const found = free.get(fingerprintOf(wanted))?.shift();
     if (found !== undefined) {
-      if (found.active !== isOn) await change(daemon, found, wanted, isOn);
+      if (isOther(found, wanted, isOn)) await change(daemon, found, wanted, isOn);
       await completeSecret(parts, found.id);
       keep(found.id);
       return { theirs: id, ours: found.id, act: 'found', reasons };
@@ -120,9 +122,16 @@ async function bring(
 /** Others, such as a wrong key, end the run. */
 const isAboutTheWebhook = (error: unknown) => [400, 413, 422].includes(Number((error as CodedError).facts['status']));
 
-const bodyOf = ({ authHeader, txnStatus, encoding, ...wanted }: WantedWebhook, active: boolean) => ({
+const hasOtherContent = (ours: OwnWebhook, wanted: WantedWebhook): boolean =>
+  ours.fingerprint !== fingerprintOf(wanted) || (ours.content !== null && isLabelledOtherwise(ours.content, wanted));
+const isOther = (ours: OwnWebhook, wanted: WantedWebhook, isOn: boolean): boolean =>
+  ours.active !== isOn || hasOtherContent(ours, wanted);
+
+const bodyOf = ({ authHeader, txnStatus, encoding, name, description, ...wanted }: WantedWebhook, active: boolean) => ({
   ...wanted,
   active,
+  ...(name === null ? {} : { name }),
+  ...(description === null ? {} : { description }),
   ...(authHeader === null ? {} : { authHeader }),
   ...(txnStatus === null ? {} : { txnStatus }),
   ...(encoding === null ? {} : { encoding }),
@@ -130,7 +139,7 @@ const bodyOf = ({ authHeader, txnStatus, encoding, ...wanted }: WantedWebhook, a
 
 async function change(daemon: Service, known: OwnWebhook, wanted: WantedWebhook, isOn: boolean): Promise<void> {
   const path = `${HOOKS}/${known.id}`;
-  if (known.fingerprint !== fingerprintOf(wanted))
+  if (hasOtherContent(known, wanted))
     await daemon.ask('PUT', path, { ...bodyOf(wanted, isOn), authHeader: wanted.authHeader });
   else await daemon.ask('PATCH', path, { active: isOn });
 }
@@ -187,7 +196,7 @@ async function readOwn(daemon: Service): Promise<Map<string, OwnWebhook>> {
     const whole = isCut ? ((await daemon.ask('GET', `${HOOKS}/${id}`)) as Record<string, unknown>) : listed;
     const { wanted } = planHelius(whole);
     const fingerprint = wanted === null ? `other ${id}` : fingerprintOf(wanted);
-    own.set(id, { id, active: whole['active'] === true, fingerprint });
+    own.set(id, { id, active: whole['active'] === true, fingerprint, content: wanted });
   }
   return own;
 }

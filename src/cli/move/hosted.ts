@@ -18,6 +18,9 @@ export interface WantedWebhook {
   readonly authHeader: string | null;
   readonly txnStatus: string | null;
   readonly encoding: string | null;
+  /** For people; null: the service has none, and that of ours is left as it is. */
+  readonly name: string | null;
+  readonly description: string | null;
 }
 
 /** One row of the plan. */
@@ -35,6 +38,10 @@ export interface PlannedWebhook {
 
 export const WEBHOOK_FORMS = ['raw', 'enhanced', 'discord', 'rawDevnet', 'enhancedDevnet', 'discordDevnet'] as const;
 const MAX_ADDRESSES = 100_000;
+/** Longest texts that `POST /v0/webhooks` takes. */
+const MAX_LABEL_CHARS = { name: 100, description: 1_000 } as const;
+/** What cannot be stored in them. */
+const CONTROLS = /(?!\n)[\p{Cc}\p{Cs}]/gu;
 const PAGE = 100;
 const MAX_PAGES = 1_000;
 
@@ -111,6 +118,8 @@ const TAKEN = new Set([
   'txnStatus',
   'encoding',
   'active',
+  'name',
+  'description',
 ]);
 const REPORTED =
   /^(wallet|project|projectId|addressCount|createdAt|updatedAt|disabled(At|Reason)|graceUntil|stats|failureRate)$/;
@@ -125,7 +134,9 @@ export function planHelius(entry: Members): PlannedWebhook {
     ...(WEBHOOK_FORMS.some((known) => known === type) ? [] : [`the type ${JSON.stringify(type)} is not offered`]),
     ...problemsOfTarget(entry['webhookURL'], addresses),
   ];
+  const labels = labelsOf(entry);
   const changes = [
+    ...labels.changes,
     ...(given.length > addresses.length ? [`${given.length - addresses.length} repeated addresses are left out`] : []),
     ...Object.keys(entry)
       .filter((name) => !TAKEN.has(name) && !REPORTED.test(name) && hasContent(entry[name]))
@@ -139,6 +150,7 @@ export function planHelius(entry: Members): PlannedWebhook {
     authHeader: textOf(entry['authHeader']),
     txnStatus: textOf(entry['txnStatus']),
     encoding: textOf(entry['encoding']),
+    ...labels.wanted,
   };
   return planned({ id, what, active: entry['active'] !== false, wanted, problems, changes });
 }
@@ -163,7 +175,9 @@ export function planQuickNode(entry: Members): PlannedWebhook {
             : `the template ${template} has no counterpart`,
         ]),
   ];
+  const labels = labelsOf(entry);
   const changes = [
+    ...labels.changes,
     'deliveries have the form of raw webhooks, an array of transactions',
     'they are signed by Standard Webhooks, not with the security token',
     ...(hasContent(target['compression']) && target['compression'] !== 'none' ? ['bodies are not compressed'] : []),
@@ -177,6 +191,7 @@ export function planQuickNode(entry: Members): PlannedWebhook {
     authHeader: null,
     txnStatus: null,
     encoding: null,
+    ...labels.wanted,
   };
   const what = `${template ?? 'filter'} on ${network || 'an unknown network'}, ${addresses.length} addresses`;
   return planned({
@@ -220,6 +235,23 @@ function planned(found: {
   return { id, what, active, wanted: isPossible ? wanted : null, reasons: isPossible ? changes : problems };
 }
 
+/** The texts for people, as far as they can be stored here. */
+function labelsOf(entry: Members): {
+  readonly wanted: Pick<WantedWebhook, 'name' | 'description'>;
+  readonly changes: readonly string[];
+} {
+  const changes: string[] = [];
+  const label = (member: keyof typeof MAX_LABEL_CHARS): string | null => {
+    const text = textOf(entry[member])?.replaceAll(CONTROLS, ' ') ?? null;
+    const max = MAX_LABEL_CHARS[member];
+    if (text === null || text.length <= max) return text;
+    changes.push(`its ${member} is cut at ${max} characters`);
+    // Half of a pair may be left at the end.
+    return text.slice(0, max).replace(/\p{Cs}$/u, '');
+  };
+  return { wanted: { name: label('name'), description: label('description') }, changes };
+}
+
 function problemsOfTarget(url: unknown, addresses: readonly string[]): string[] {
   const isUrl = typeof url === 'string' && URL.canParse(url) && /^https?:$/.test(new URL(url).protocol);
   const wrong = addresses.find((address) => decode32(address) === null);
@@ -230,6 +262,11 @@ function problemsOfTarget(url: unknown, addresses: readonly string[]): string[] 
       : []),
     ...(wrong === undefined ? [] : [`${JSON.stringify(wrong.slice(0, 50))} is no address`]),
   ];
+}
+
+/** Whether ours has another name or description than the service; texts that it does not have are no difference. */
+export function isLabelledOtherwise(ours: WantedWebhook, wanted: WantedWebhook): boolean {
+  return (['name', 'description'] as const).some((label) => wanted[label] !== null && wanted[label] !== ours[label]);
 }
 
 /** Equal for webhooks that deliver the same events to the same receiver in the same form. */

@@ -93,6 +93,8 @@ export function webhooksOf(draw: Sfc32, count: number): HostedWebhook[] {
       ...(draw.float() < 0.4 ? { authHeader: `Bearer secret-${draw.below(1_000)}` } : {}),
       ...(draw.float() < 0.3 ? { txnStatus: ['all', 'success', 'failed'][draw.below(3)] } : {}),
       ...(draw.float() < 0.2 ? { active: false } : {}),
+      ...(index % 2 === 0 ? { name: `Webhook ${index}` } : {}),
+      ...(index % 3 === 0 ? { description: `Of the customer ${index}\nin two lines` } : {}),
     });
   }
   return made;

@@ -46,9 +46,11 @@ async function startBed(t: TestContext, webhooks: readonly HostedWebhook[]) {
   return { hosted, daemon, folder, keys, source, own, move };
 }
 
-/** What a webhook delivers, where and whether. */
-const contentOf = (webhook: HostedWebhook) =>
-  `${fingerprintOf(planHelius(webhook).wanted!)} ${webhook.active === false ? 'off' : 'on'}`;
+/** What a webhook delivers, where and whether, and what people call it. */
+const contentOf = (webhook: HostedWebhook) => {
+  const label = JSON.stringify([webhook['name'] ?? null, webhook['description'] ?? null]);
+  return `${fingerprintOf(planHelius(webhook).wanted!)} ${webhook.active === false ? 'off' : 'on'} ${label}`;
+};
 const contentsOf = (webhooks: readonly HostedWebhook[]) => webhooks.map(contentOf).sort();
 
 test('webhooks of every kind come along one to one, each once, and what changes there is mirrored', async (t) => {
@@ -73,8 +75,12 @@ test('webhooks of every kind come along one to one, each once, and what changes 
   edited['webhookURL'] = 'http://127.0.0.1:9/another';
   toggled.active = toggled.active === false;
   bed.hosted.webhooks.delete(removed.webhookID);
+  const renamed = theirs[4]!;
+  renamed['name'] = 'Renamed there';
   const gone = await bed.move('run');
-  assert.match(gone.out, /^2 changed, 21 same, 1 gone$/m);
+  assert.match(gone.out, /^3 changed, 20 same, 1 gone$/m);
+  const contents = contentsOf(await bed.own());
+  for (const one of [edited, toggled, renamed]) assert.ok(contents.includes(contentOf(one)));
   const ours = JSON.parse(readFileSync(bed.keys.state, 'utf8')) as { entries: Record<string, { ours: string }> };
   assert.ok((await bed.own()).some(({ webhookID }) => webhookID === ours.entries[removed.webhookID]!.ours));
 
@@ -92,6 +98,28 @@ test('webhooks of every kind come along one to one, each once, and what changes 
     ['GET'],
     'nothing is written there',
   );
+});
+
+test('names and descriptions come along as far as they fit, and stay where the service has none', async (t) => {
+  const hook = { webhookURL: 'http://127.0.0.1:9/a', webhookType: 'raw', accountAddresses: [] };
+  const bed = await startBed(t, [
+    { ...hook, webhookID: 'one', name: 'n'.repeat(101), description: 'a\u0007b\nc' },
+    { ...hook, webhookID: 'two', webhookURL: 'http://127.0.0.1:9/b' },
+  ]);
+  assert.match((await bed.move('plan')).out, /^one +changed .*its name is cut at 100 characters/m);
+  assert.equal((await bed.move('run')).code, 0);
+  const find = async (url: string) => (await bed.own()).find(({ webhookURL }) => webhookURL === url)!;
+  const one = await find('http://127.0.0.1:9/a');
+  assert.deepEqual([one['name'], one['description']], ['n'.repeat(100), 'a b\nc']);
+  const { webhookID } = await find('http://127.0.0.1:9/b');
+  await fetch(`${bed.daemon.apiUrl}/v0/webhooks/${webhookID}?api-key=${bed.daemon.key}`, {
+    method: 'PUT',
+    body: JSON.stringify({ name: 'Named here' }),
+  });
+  bed.hosted.webhooks.get('two')!['webhookType'] = 'enhanced';
+  assert.match((await bed.move('run')).out, /^1 changed, 1 same$/m);
+  const two = await find('http://127.0.0.1:9/b');
+  assert.deepEqual([two['webhookType'], two['name'], two['description']], ['enhanced', 'Named here', undefined]);
 });
 
 test('ours stay off until the switch, and are verified by their deliveries', async (t) => {
@@ -140,6 +168,7 @@ test('a plan says what changes and what cannot come along', async (t) => {
     network: 'solana-devnet',
     templateId: 'solanaWalletFilter',
     templateArgs: { accounts: [WALLET] },
+    name: 'Treasury',
   };
   bed.hosted.quicknode = {
     webhooks: [
@@ -188,7 +217,10 @@ test('a plan says what changes and what cannot come along', async (t) => {
   ]);
   assert.equal(made.code, 0, made.err);
   const [ours] = await bed.own();
-  assert.deepEqual([ours!['webhookType'], ours!['accountAddresses']], ['rawDevnet', [WALLET]]);
+  assert.deepEqual(
+    [ours!['webhookType'], ours!['accountAddresses'], ours!['name']],
+    ['rawDevnet', [WALLET], 'Treasury'],
+  );
 });
 
 test('wrong keys, another move, a second run and a service that is away are errors by name', async (t) => {
