@@ -23,6 +23,8 @@ const ROUTES =
   /^(?:GET|POST) \/(?:v1\/wallet\/|v0\/transactions$|v0\/addresses\/|v0\/token-metadata$|v1\/parsed-events\/(?:transactions|transaction-history|scan)$)/;
 /** Calls that change something, start a stream, or whose answer belongs to the server. */
 const NEVER = /^(?:send|request|simulateBundle|getBundle|getInflight)|(?:Subscribe|Unsubscribe)$/;
+/** Texts that only the server that wrote them can read: members of parameters, and of queries. */
+const OWN_CURSORS = ['paginationKey', 'cursor'];
 /** Statuses and codes of a refusal that is about the caller, not about the question. */
 const REFUSED_STATUSES = new Set([401, 403, 429]);
 
@@ -65,6 +67,7 @@ function rpcCallOf(item: unknown): { readonly name: string; readonly question: Q
   if (!isPlainObject(item)) return null;
   const { method, id, params } = item;
   if (typeof method !== 'string' || id === undefined || id === null || !isComparedMethod(method)) return null;
+  if (hasCursor(Array.isArray(params) ? params : [params])) return null;
   const call = params === undefined ? { jsonrpc: '2.0', id, method } : { jsonrpc: '2.0', id, method, params };
   return { name: method, question: { kind: 'rpc', body: stringify(call) } };
 }
@@ -72,10 +75,14 @@ function rpcCallOf(item: unknown): { readonly name: string; readonly question: Q
 /** Null: a parameter may be a key, or a cursor that only this daemon understands. */
 function restQuestion({ name, path, query, body }: TappedRequest): Question | null {
   const method = name.startsWith('POST ') ? 'POST' : 'GET';
-  if (maskKeys(query) !== query) return null;
+  const names = new URLSearchParams(query);
+  if (maskKeys(query) !== query || OWN_CURSORS.some((cursor) => names.has(cursor))) return null;
   const target = query === '' ? path : `${path}?${query}`;
   return { kind: 'rest', method, target, body };
 }
+
+const hasCursor = (params: readonly unknown[]): boolean =>
+  params.some((one) => isPlainObject(one) && OWN_CURSORS.some((name) => one[name] !== undefined && one[name] !== null));
 
 function parsed(text: string): unknown {
   try {

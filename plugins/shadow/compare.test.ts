@@ -55,7 +55,7 @@ test('planted differences of every kind are found where they are, and rightly na
       for (const [method, text] of ANSWERS) {
         const planted = plantDifference(text, plant, pick);
         if (planted === null) continue;
-        const differences = compare(method, text, planted.text);
+        const differences = compare(method, text, planted.text, [200, planted.status ?? 200]);
         assert.deepEqual(
           differences.map(({ path, kind }) => ({ path, kind })),
           [{ path: planted.path, kind: plant }],
@@ -86,6 +86,14 @@ test('lists of accounts have no order; those of signatures have', () => {
   assert.equal(compare('getSignaturesForAddress', accounts(['a', 'b']), accounts(['b', 'a']))[0]?.kind, 'order');
 });
 
+test('a cursor is compared by whether there is one', () => {
+  const page = (cursor: string | null) => rpc(JSON.stringify({ accounts: [], paginationKey: cursor }));
+  assert.deepEqual(compare('getProgramAccountsV2', page('ours'), page('theirs')), []);
+  assert.equal(compare('getProgramAccountsV2', page(null), page('theirs'))[0]?.kind, 'null');
+  const rest = (cursor: string) => JSON.stringify({ data: [], pagination: { hasMore: true, nextCursor: cursor } });
+  assert.deepEqual(compare('GET /v1/wallet/:wallet/transfers', rest('ours'), rest('theirs')), []);
+});
+
 test('lag, dialect and documented differences are explained, others are not', () => {
   const at = (slot: number, value: unknown) => rpc(JSON.stringify({ context: { slot }, value }));
   assert.equal(compare('getBalance', at(5, 1), at(7, 2))[0]?.reason, 'lag');
@@ -96,6 +104,10 @@ test('lag, dialect and documented differences are explained, others are not', ()
   const error = (code: number, message: string) => JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code, message } });
   assert.equal(compare('x', error(-32_602, 'a'), error(-32_602, 'b'))[0]?.reason, 'dialect');
   assert.match(compare('x', error(-32_001, 'a'), error(-32_401, 'a'))[0]?.reason ?? '', /^known/);
+  for (const code of [-32_002, -32_003])
+    assert.equal(compare('x', error(code, 'a'), error(-32_602, 'b'))[0]?.reason, 'unavailable');
+  assert.equal(compare('x', error(-32_602, 'a'), error(-32_000, 'b'))[0]?.reason, '');
+  assert.equal(compare('x', '{"a":1}', '{"a":1}', [200, 203])[0]?.reason, '', 'no refusal on either side');
   const refused = compare('GET /v1/wallet/:wallet/history', '{"error":"later","code":503}', '{"data":[]}', [503, 200]);
   assert.match(refused[0]?.reason ?? '', /^known: the first call/);
 });

@@ -15,7 +15,6 @@ interface KnownDifference {
   fits(difference: Difference): boolean;
 }
 
-const isError = ({ kind }: Difference): boolean => kind === 'error-code' || kind === 'status';
 const hasCode = (value: unknown, code: number): boolean => isPlainObject(value) && value['code'] === code;
 
 /** Intentional differences, as listed in docs/how-to/from-hosted.md; `reason` is the row. */
@@ -25,11 +24,6 @@ const KNOWN: readonly KnownDifference[] = [
     method: /./,
     fits: ({ kind, ours, theirs }) =>
       kind === 'error-code' && ((ours === -32_001 && theirs === -32_401) || (ours === -32_005 && theirs === -32_429)),
-  },
-  {
-    reason: 'known: JSON-RPC errors have HTTP status 200',
-    method: /./,
-    fits: (difference) => isError(difference) && difference.ours === 200,
   },
   {
     reason: 'known: an unknown path is 404 here',
@@ -84,8 +78,10 @@ const STABLE = /^(?:getBlock|getTransaction|getGenesisHash|getBlockTime|getInfla
 /** Statuses and codes that say that the daemon has no answer now: nothing is wrong in it, and clients ask again. */
 const UNAVAILABLE: ReadonlySet<unknown> = new Set([429, 503, 504, -32_002, -32_003, -32_005]);
 
-const isUnavailable = ({ kind, ours }: Difference): boolean =>
-  kind === 'we-refuse' && isPlainObject(ours) && UNAVAILABLE.has(ours['code']);
+const isUnavailable = ({ kind, ours }: Difference): boolean => {
+  if (kind === 'error-code') return UNAVAILABLE.has(ours);
+  return kind === 'we-refuse' && isPlainObject(ours) && UNAVAILABLE.has(ours['code']);
+};
 
 /** The explanation of a difference. */
 export function explain(method: string, difference: Difference, ours: ReadAnswer, theirs: ReadAnswer): Reason {

@@ -14,9 +14,20 @@ export interface Rules {
   readonly oneSided: readonly string[];
 }
 
+/** Where the next page begins: a text that only the server that wrote it can read. Whether there is one is compared. */
+const CURSORS = [
+  'result.paginationKey',
+  'result.value.paginationKey',
+  'result.paginationToken',
+  'paginationToken',
+  'result.cursor',
+  'result.value.cursor',
+  'pagination.nextCursor',
+];
+
 const EVERYWHERE: Rules = {
   ignored: ['result.context.apiVersion'],
-  shapeOnly: [],
+  shapeOnly: CURSORS,
   slots: ['result.context.slot', 'context.slot', 'result.last_indexed_slot', 'last_indexed_slot'],
   unordered: [],
   oneSided: [],
@@ -32,7 +43,6 @@ const assetList: Partial<Rules> = {
 };
 const prices: Partial<Rules> = {
   shapeOnly: ['totalUsdValue', 'balances[].pricePerToken', 'balances[].usdValue'],
-  ignored: ['pagination.nextCursor'],
 };
 
 const BY_METHOD: Readonly<Record<string, Partial<Rules>>> = {

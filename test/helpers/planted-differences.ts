@@ -18,12 +18,15 @@ export const PLANTS = [
   'they-refuse',
   'we-refuse',
   'error-code',
+  'status',
   'not-json',
 ] as const;
 export type Plant = (typeof PLANTS)[number];
 
 export interface Planted {
   readonly text: string;
+  /** HTTP status; absent: that of the answer. */
+  readonly status?: number;
   readonly path: string;
 }
 
@@ -48,6 +51,7 @@ export function plantDifference(text: string, plant: Plant, pick: (below: number
     return { text: stringify({ jsonrpc: '2.0', id: value['id'], result: 'made up' }), path: 'error' };
   }
   if (isError) return null;
+  if (plant === 'status') return { text, status: 203, path: '' };
   if (plant === 'they-refuse') {
     if (!('jsonrpc' in value)) return null;
     const error = { code: -31_998, message: 'made up' };
@@ -59,7 +63,7 @@ export function plantDifference(text: string, plant: Plant, pick: (below: number
   return { path: SPOILERS[plant](spot, pick), text: stringify(value) };
 }
 
-type InnerPlant = Exclude<Plant, 'not-json' | 'error-code' | 'we-refuse' | 'they-refuse'>;
+type InnerPlant = Exclude<Plant, 'not-json' | 'status' | 'error-code' | 'we-refuse' | 'they-refuse'>;
 
 const isNumber = (value: unknown): value is number => typeof value === 'number' && Number.isSafeInteger(value);
 const isSlot = (path: string): boolean => path.endsWith('context.slot');
@@ -148,6 +152,13 @@ function madeUpItem(item: unknown): unknown {
   );
 }
 
+/**
+ * Not compared, or not by its value: the version of a node, how far a transaction is confirmed, how far an index is, cursors, and what the
+ * documentation lists as different on purpose.
+ */
+const LENIENT =
+  /apiVersion|confirmationStatus|last_indexed_slot|nextCursor|paginationToken|paginationKey|cursor$|(?:pricePerToken|sdValue|name|category|type|tags|source|description|share)$/;
+
 function spotsOf(value: Record<string, unknown>, isRpc: boolean): readonly Spot[] {
   const spots: Spot[] = [];
   const visit = (inner: unknown, path: string, set: Spot['set']) => {
@@ -164,8 +175,5 @@ function spotsOf(value: Record<string, unknown>, isRpc: boolean): readonly Spot[
         });
   };
   visit(isRpc ? { result: value['result'] } : value, '', () => undefined);
-  // The envelope of a call is not compared, nor the version of a node, nor how far a transaction is confirmed.
-  return spots.filter(
-    ({ path }) => (isRpc ? path.startsWith('result') : true) && !/apiVersion|confirmationStatus/.test(path),
-  );
+  return spots.filter(({ path }) => (isRpc ? path.startsWith('result') : true) && !LENIENT.test(path));
 }
