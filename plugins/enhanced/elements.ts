@@ -7,8 +7,9 @@ import {
   type Log,
   type Metrics,
 } from '../../src/plugin/plugin.ts';
-import { RequestError } from '../../src/plugin/request.ts';
+import { RequestError, RpcError } from '../../src/plugin/request.ts';
 import type { Tenant } from '../../src/ports/access.ts';
+import type { KeptAnswers } from '../../src/ports/address-history.ts';
 import type { NormalTransaction } from '../../src/ports/block.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { Random } from '../../src/ports/clock.ts';
@@ -151,13 +152,21 @@ export interface Transactions {
     commitment: Commitment,
     asker: Asker,
   ): Promise<readonly (FetchedTransaction | null)[]>;
-  /** The newest signatures of an address, newest first. */
-  page(address: string, options: PageOptions, asker: Asker): Promise<readonly SignatureRow[]>;
+  /** The newest signatures of an address, newest first. Errors: also RequestError 503 where a part of them is missing. */
+  page(address: string, options: PageOptions, asker: Asker): Promise<SignaturePage>;
+}
+
+export interface SignaturePage {
+  readonly rows: readonly SignatureRow[];
+  /** The list ends at this slot, because nobody has anything older; null: where the address begins, or not yet. */
+  readonly firstSlot: number | null;
 }
 
 interface TransactionsParts {
   /** Set when the plugin starts. */
   readonly chain: () => ChainReader | null;
+  /** What this daemon keeps of the chain; null without the plugin `history`. */
+  readonly kept: KeptAnswers | null;
   readonly random: Random;
   readonly config: { readonly concurrency: number; readonly upstreamTimeoutMs: number };
 }
@@ -171,7 +180,18 @@ const SEED_BYTES = 32;
 /** Nodes refuse a version above the newest one. */
 const MAX_VERSION = 1;
 
-export function createTransactions({ chain, random, config }: TransactionsParts): Transactions {
+export function createTransactions({ chain, kept, random, config }: TransactionsParts): Transactions {
+  /** What is kept, as a node answers it; null: an upstream has to answer. */
+  async function keptAnswer(method: string, params: readonly unknown[], { tenant }: Asker) {
+    try {
+      const found = await kept?.answer({ method, params: () => JSON.stringify(params), tenant });
+      return found === undefined || found === null || 'errorText' in found ? null : found;
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      throw new RequestError(503, `Service unavailable: ${error.details ?? error.message}`, { cause: error });
+    }
+  }
+
   async function call<T>(method: string, params: readonly unknown[], asker: Asker): Promise<T> {
     const reader = chain();
     if (reader === null) throw new RequestError(503, 'Service unavailable: no Solana upstream is configured');
@@ -180,7 +200,11 @@ export function createTransactions({ chain, random, config }: TransactionsParts)
 
   async function one(signature: string, commitment: Commitment, asker: Asker) {
     const options = { encoding: 'json', commitment, maxSupportedTransactionVersion: MAX_VERSION };
-    const answer = await call<RpcTransaction | null>('getTransaction', [signature, options], asker);
+    const held = await keptAnswer('getTransaction', [signature, options], asker);
+    const answer =
+      held === null
+        ? await call<RpcTransaction | null>('getTransaction', [signature, options], asker)
+        : (JSON.parse(held.resultText) as RpcTransaction);
     return answer === null ? null : decodeFetched(answer, random);
   }
 
@@ -194,9 +218,16 @@ export function createTransactions({ chain, random, config }: TransactionsParts)
       await Promise.all(Array.from({ length: Math.min(config.concurrency, signatures.length) }, worker));
       return found;
     },
-    page(address, { before, until, limit, commitment }, asker) {
+    async page(address, { before, until, limit, commitment }, asker) {
       const options = { limit, commitment, ...(before && { before }), ...(until && { until }) };
-      return call<readonly SignatureRow[]>('getSignaturesForAddress', [address, options], asker);
+      const held = await keptAnswer('getSignaturesForAddress', [address, options], asker);
+      if (held === null)
+        return { rows: await call('getSignaturesForAddress', [address, options], asker), firstSlot: null };
+      const first = held.headers?.['x-first-slot'];
+      return {
+        rows: JSON.parse(held.resultText) as readonly SignatureRow[],
+        firstSlot: first === undefined ? null : Number(first),
+      };
     },
   };
 }

@@ -10,6 +10,7 @@ import {
   Type,
 } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
+import { keptAnswers } from '../../src/ports/address-history.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
 import { tokenFacts, tokenNames } from '../../src/ports/tokens.ts';
@@ -24,6 +25,7 @@ import {
   createElements,
   createTransactions,
   type Elements,
+  type SignaturePage,
   type SignatureRow,
   type Transactions,
 } from './elements.ts';
@@ -31,6 +33,7 @@ import {
 export function provision(ctx: PluginContext<EnhancedConfig>): void {
   const transactions = createTransactions({
     chain: () => ctx.chain('main'),
+    kept: ctx.use(keptAnswers) ?? null,
     random: ctx.random,
     config: ctx.config,
   });
@@ -281,10 +284,11 @@ function addressRoute(parts: RouteParts): Route {
         pageSize: isAscending || window.toSlot !== null || window.toTime !== null ? MAX_PAGE : limit,
       };
       const wanted: HistoryFilter = { question, limit, accepts };
-      const found = await (isAscending
+      const { found, firstSlot } = await (isAscending
         ? fromOldest(parts, wanted, { signal, tenant })
         : fromNewest(parts, wanted, { signal, tenant }));
-      return json(await parts.elements.write(found, tenant));
+      const headers = firstSlot === null ? {} : { 'x-first-slot': String(firstSlot) };
+      return json(await parts.elements.write(found, tenant), 200, headers);
     },
   });
 }
@@ -295,43 +299,51 @@ function signatureParam(name: string, text: string | undefined): string | null {
   throw new RequestError(400, `${name} is not a transaction signature`);
 }
 
+/** Transactions that match; `firstSlot` as in `SignaturePage`. */
+interface FoundTransactions {
+  readonly found: readonly ReadTransaction[];
+  readonly firstSlot: number | null;
+}
+
 /** Reads until enough transactions match, the address has no more, or the limit is reached. */
 async function fromNewest(
   { transactions, elements, config }: RouteParts,
   { question, limit, accepts }: HistoryFilter,
   asker: Asker,
-): Promise<readonly ReadTransaction[]> {
+): Promise<FoundTransactions> {
   const reader = createReader({ transactions, elements, commitment: question.commitment, asker });
   const found: ReadTransaction[] = [];
   let looked = 0;
-  for await (const { rows, last } of newestFirst(transactions, question, asker)) {
+  let end: number | null = null;
+  for await (const { rows, last, firstSlot } of newestFirst(transactions, question, asker)) {
+    end = firstSlot;
     for (let at = 0; at < rows.length && found.length < limit; at += limit) {
       const read = await reader(rows.slice(at, at + limit));
       found.push(...read.filter(accepts).slice(0, limit - found.length));
       looked += read.length;
     }
-    if (found.length >= limit) return found;
+    if (found.length >= limit) return { found, firstSlot: null };
     if (looked < Math.max(config.scanLimit, limit)) continue;
-    if (found.length > 0) return found;
+    if (found.length > 0) return { found, firstSlot: end };
     throw new RequestError(
       404,
       `No such transaction among those that were looked through. To search on, set \`before\` to ${last}`,
     );
   }
-  return found;
+  return { found, firstSlot: end };
 }
 
 async function fromOldest(
   { transactions, elements, config }: RouteParts,
   { question, limit, accepts }: HistoryFilter,
   asker: Asker,
-): Promise<readonly ReadTransaction[]> {
+): Promise<FoundTransactions> {
   const reader = createReader({ transactions, elements, commitment: question.commitment, asker });
-  const rows = await oldestFirst(transactions, question, config.sortLimit, asker);
+  const { rows, firstSlot } = await oldestFirst(transactions, question, config.sortLimit, asker);
   const found: ReadTransaction[] = [];
   for (let at = 0; at < Math.min(rows.length, Math.max(config.scanLimit, limit)) && found.length < limit; at += limit)
     found.push(...(await reader(rows.slice(at, at + limit))).filter(accepts).slice(0, limit - found.length));
-  return found;
+  return { found, firstSlot };
 }
 
 interface ReaderParts extends Pick<RouteParts, 'transactions' | 'elements'> {
@@ -418,13 +430,15 @@ async function* newestFirst(
   transactions: Transactions,
   { address, before: from, until, commitment, window, pageSize }: HistoryQuestion,
   asker: Asker,
-): AsyncGenerator<{ readonly rows: readonly SignatureRow[]; readonly last: string }> {
+): AsyncGenerator<SignaturePage & { readonly last: string | null }> {
   for (let before = from; ; ) {
     const page = await transactions.page(address, { before, until, limit: pageSize, commitment }, asker);
-    const last = page.at(-1);
-    if (last === undefined) return;
-    yield { rows: page.filter((row) => !isAbove(row, window) && !isBelow(row, window)), last: last.signature };
-    if (page.length < pageSize || isBelow(last, window)) return;
+    const last = page.rows.at(-1);
+    const rows = page.rows.filter((row) => !isAbove(row, window) && !isBelow(row, window));
+    // What lies below the window is not missed.
+    const isPast = (last !== undefined && isBelow(last, window)) || (window.fromSlot ?? -1) >= (page.firstSlot ?? 0);
+    yield { rows, last: last?.signature ?? before, firstSlot: isPast ? null : page.firstSlot };
+    if (last === undefined || page.rows.length < pageSize || isBelow(last, window)) return;
     before = last.signature;
   }
 }
@@ -438,16 +452,18 @@ async function oldestFirst(
   question: HistoryQuestion,
   maxRows: number,
   asker: Asker,
-): Promise<readonly SignatureRow[]> {
+): Promise<SignaturePage> {
   const rows: SignatureRow[] = [];
+  let firstSlot: number | null = null;
   let listed = 0;
   for await (const page of newestFirst(transactions, question, asker)) {
     rows.push(...page.rows);
+    firstSlot = page.firstSlot;
     listed += question.pageSize;
     if (listed > maxRows)
       throw new RequestError(400, 'sort-order asc: too many transactions; give after-signature, gt-slot or gt-time');
   }
-  return rows.reverse();
+  return { rows: rows.reverse(), firstSlot };
 }
 
 /** Bounds of a history, all inclusive; null: unbounded. */

@@ -59,10 +59,7 @@ export interface ChainHistory {
   keptBelow(address: string, belowSlot: number, options: AskOptions): Promise<readonly Listed[]>;
   /** Null when no upstream has it. */
   transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
-  /**
-   * Signatures of a block by place; null when unavailable. A cached one is read again when it lacks one of
-   * `signatures`: it may be from an abandoned fork.
-   */
+  /** Signatures of a block by place; null when unavailable. A cached one is read again when it lacks one of `signatures`. */
   order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
   /** The lowest slot with a block, of a range whose ends are inclusive; null without one. */
   blockFrom(from: number, to: number, options: AskOptions): Promise<number | null>;
@@ -152,6 +149,12 @@ export function createChainHistory(
       signal,
       group: lane ?? OWN_WORK.id,
     });
+
+  /** A fork may put another block into the slot: what is not final is not kept, where the follower knows what is. */
+  function remember(slot: number, order: ReadonlyMap<string, number>): void {
+    const { finalizedSlot } = chain.status();
+    if (finalizedSlot === null || slot <= finalizedSlot) orders.set(slot, order);
+  }
 
   async function tokenAccountsOf(
     address: string,
@@ -445,7 +448,7 @@ export function createChainHistory(
         const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal, true, lane);
         if (!isTexts(block?.signatures)) return null;
         const order = new Map(block.signatures.map((signature, place) => [signature, place] as const));
-        orders.set(slot, order);
+        remember(slot, order);
         return order;
       } catch (error) {
         if (isRefusal(error)) return null;

@@ -33,7 +33,7 @@ import {
 import { isJoined, isPastKnown, readAccounts, type WalletNow } from '../store/wallets.ts';
 import type { WalletAdmission } from './admission.ts';
 import type { ChainHistory, FetchedTransaction } from './chain-history.ts';
-import { type Overlay, readOverlay, touchOf } from './gather.ts';
+import { entryOf, isOfEntry, type Overlay, readOverlay, touchOf } from './gather.ts';
 import { createPatience } from './patience.ts';
 import type { Schedule } from './upkeep.ts';
 import {
@@ -294,11 +294,12 @@ export async function createView(
         rows.map(({ n }) => n),
       );
       return await Promise.all(
-        rows.map(async ({ n, slot, signature }) => {
+        rows.map(async (row) => {
+          const { n, slot, signature } = row;
           const stored = bodies.get(n);
           if (stored !== undefined && isWhole(stored)) return stored;
           const known = parts.recent.get(signature);
-          if (known?.block.slot === slot) return known.text;
+          if (known !== undefined && isOfEntry(known, entryOf(row))) return known.text;
           const fetched = await parts.upstream.transaction(signature, { commitment: parts.commitment, signal });
           if (fetched === null || fetched.block.slot !== slot) throw noTransaction();
           return fetched.text;

@@ -15,7 +15,15 @@ import {
   type Listed,
 } from './chain-history.ts';
 import type { ShownPlace } from './create-view.ts';
-import { type AddressList, createAddressList, createGatherer, type Gatherer, touchOf } from './gather.ts';
+import {
+  type AddressList,
+  createAddressList,
+  createGatherer,
+  entryOf,
+  type Gatherer,
+  isOfEntry,
+  touchOf,
+} from './gather.ts';
 import { behind, contradicting, createPatience } from './patience.ts';
 import { createSlotSearch } from './slot-search.ts';
 import { incompleteHistory, type Loaded, type PageRange, type ViewPage, type ViewRow } from './view.ts';
@@ -215,15 +223,15 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
     top: lists.top,
   });
   const patiently = createPatience(parts.clock, lists.deadlineMs, ask.signal);
-  /** Signatures (base58) of rows whose transaction is not loaded. */
-  const signatures = new WeakMap<ViewRow, string>();
+  /** Entries of rows whose transaction is not loaded. */
+  const entriesOf = new WeakMap<ViewRow, Listed>();
   let descent: Descent | null = null;
 
-  const fetched = (signature: string, slot: number): Promise<FetchedTransaction> =>
+  const fetched = (entry: Listed): Promise<FetchedTransaction> =>
     patiently(async () => {
+      const { signature, slot } = entry;
       const known = recent.get(signature);
-      // After a reorg it may be at another position.
-      if (known?.block.slot === slot) return known;
+      if (known !== undefined && isOfEntry(known, entry)) return known;
       const found = await upstream.transaction(signature, ask);
       if (found?.block.slot !== slot) throw contradicting();
       recent.set(signature, found);
@@ -247,11 +255,12 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
               ask,
               own.map(({ signature }) => signature),
             );
-        return own.map(({ signature, place }, rank): ViewRow => {
+        return own.map((entry, rank): ViewRow => {
+          const { signature, place } = entry;
           const known = place ?? order?.get(signature) ?? null;
           if (known === null && order !== null) throw contradicting();
           const row = { n: positionOf(slot, known ?? PROVISIONAL_PLACE + (own.length - 1 - rank)), flags: NAMED };
-          signatures.set(row, signature);
+          entriesOf.set(row, entry);
           return row;
         });
       }),
@@ -301,7 +310,7 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
       aboveSlot: lowSlot - 1,
       ask,
       openList: (text) => laterList(text, () => lists.from(text, fromSlot)),
-      fetch: (signature, _ask, { slot }) => fetched(signature, slot),
+      fetch: (_signature, _ask, entry) => fetched(entry),
     });
     join(gatherer, await upstream.tokenAccounts(address, { ...ask, minSlot: topSlot }));
     if (isKnown) join(gatherer, known.accounts);
@@ -429,14 +438,15 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
         rows.map(async (row): Promise<Loaded> => {
           const { n, flags, at } = row;
           if (at !== undefined) return { ...at, flags };
-          const signature = signatures.get(row)!;
-          const { block } = await fetched(signature, slotOf(n));
+          const entry = entriesOf.get(row)!;
+          const { signature } = entry;
+          const { block } = await fetched(entry);
           const tx = block.transactions[0]!;
           const { flags: own } = touchOf(tx, block, key);
           return { n, flags: flags | own, signature, slot: block.slot, time: block.blockTime, tx, block };
         }),
       ),
-    texts: (rows) => Promise.all(rows.map(async ({ signature, slot }) => (await fetched(signature, slot)).text)),
+    texts: (rows) => Promise.all(rows.map(async (row) => (await fetched(entryOf(row))).text)),
     async locate(signature, wanted) {
       const n = await placeNow(signature);
       if (n !== null) await lists.reach(slotOf(n));

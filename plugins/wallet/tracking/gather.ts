@@ -10,6 +10,7 @@ import {
   type Db,
   NAMED,
   PROVISIONAL_PLACE,
+  placeOf,
   positionOf,
   TOUCHED,
   type WalletRow,
@@ -23,7 +24,7 @@ import {
   type Listed,
 } from './chain-history.ts';
 import { behind, contradicting } from './patience.ts';
-import { beingIndexed, type ViewRow } from './view.ts';
+import { beingIndexed, type Loaded, type ViewRow } from './view.ts';
 
 /** A transaction of a wallet, from the upstream. */
 export interface Gathered {
@@ -356,6 +357,15 @@ export function isOfEntry({ block, place }: FetchedTransaction, entry: Listed): 
   if (place !== null && entry.place !== null && place !== entry.place) return false;
   return (block.transactions[0]?.error != null) === entry.hasFailed;
 }
+
+/** What a list says of a transaction that was read. */
+export const entryOf = ({ n, signature, slot, time, tx }: Loaded): Listed => ({
+  signature,
+  slot,
+  hasFailed: tx.error !== null,
+  time,
+  place: placeOf(n) < PROVISIONAL_PLACE ? placeOf(n) : null,
+});
 
 const PIECE = 200;
 /** Transactions that one request reads above the stored ones; beyond this it waits for the index. */

@@ -48,7 +48,7 @@ suite('histories without the past of a node', { skip: missing ?? false }, () => 
     daemon = await startDaemon({
       chain,
       config: {
-        plugins: ['access', 'proxy', 'wallet', 'history'],
+        plugins: ['access', 'proxy', 'wallet', 'history', 'enhanced'],
         ledger: { retain: { hours: 1 } },
         proxy: { cache: { enabled: false } },
         follow: { auditIntervalMs: 100 },
@@ -110,6 +110,19 @@ suite('histories without the past of a node', { skip: missing ?? false }, () => 
   test('an address that nobody asked for is answered from the index of the ledger behind a pruned node', async () => {
     const [address] = economy.wallets as [string];
     await historyOf(address);
+  });
+
+  test('enhanced transactions of an address are those of the complete node behind a pruned one', async () => {
+    const [address] = economy.wallets as [string];
+    for (const commitment of ['confirmed', 'finalized']) {
+      const path = `/v0/addresses/${address}/transactions?limit=100&commitment=${commitment}&api-key=${daemon.key}`;
+      const found = (await (await fetch(`${daemon.apiUrl}${path}`)).json()) as Row[];
+      const wanted = JSON.parse(complete.get(JSON.stringify([address, { commitment }]))!) as Row[];
+      assert.deepEqual(
+        found.map(({ signature }) => signature),
+        wanted.slice(0, 100).map(({ signature }) => signature),
+      );
+    }
   });
 
   async function historyOf(address: string): Promise<void> {

@@ -102,3 +102,22 @@ test('the time of a block without one is unknown where nobody has the earlier bl
     if (at >= 40) assert.equal(await history.blockTime(slot, signal), known?.time ?? null, `slot ${slot}`);
   }
 });
+
+test('the order of a block that is not final is asked for again: a fork may have put another block into its slot', async (t) => {
+  const { blocks, chain } = await createBed(t, 50);
+  const now = { chain };
+  const reader = {
+    status: () => ({ finalizedSlot: now.chain.finalSlot }),
+    call: async (method: string, params: readonly unknown[]) =>
+      answerOf(now.chain, { kind: 'complete' }, method, params),
+  } as unknown as ChainReader;
+  const history = createChainHistory(reader, { concurrency: 2, historyFloorSlot: 0 });
+  const at = blocks.findLastIndex(({ transactions }) => transactions.length > 1);
+  const { slot, transactions } = blocks[at]!;
+  const signatures = transactions.map(({ signature }) => signature);
+  const order = () => history.order(slot, { commitment: 'confirmed', signal: AbortSignal.timeout(30_000) }, signatures);
+  assert.equal((await order())?.get(signatures[0]!), 0);
+  const moved = { ...blocks[at]!, transactions: transactions.toReversed() };
+  now.chain = { ...chain, blocks: blocks.with(at, moved) };
+  assert.equal((await order())?.get(signatures[0]!), signatures.length - 1);
+});
