@@ -108,6 +108,12 @@ test('lag, dialect and documented differences are explained, others are not', ()
     assert.equal(compare('x', error(code, 'a'), error(-32_602, 'b'))[0]?.reason, 'unavailable');
   assert.equal(compare('x', error(-32_602, 'a'), error(-32_000, 'b'))[0]?.reason, '');
   assert.equal(compare('x', '{"a":1}', '{"a":1}', [200, 203])[0]?.reason, '', 'no refusal on either side');
+  const token = (error: string, info: unknown) =>
+    JSON.stringify([{ account: 'a', onChainAccountInfo: { accountInfo: info, error } }]);
+  const reasons = (ours: string, theirs: string) =>
+    compare('POST /v0/token-metadata', ours, theirs).map(({ reason }) => reason);
+  assert.deepEqual(reasons(token('TIMEOUT', null), token('', {})), ['unavailable', 'unavailable']);
+  assert.deepEqual(reasons(token('UNKNOWN', null), token('', {})), ['', '']);
   const refused = compare('GET /v1/wallet/:wallet/history', '{"error":"later","code":503}', '{"data":[]}', [503, 200]);
   assert.match(refused[0]?.reason ?? '', /^known: the first call/);
 });

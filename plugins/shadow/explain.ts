@@ -3,8 +3,8 @@ import { isPlainObject } from '../../src/lib/json.ts';
 import type { Difference, DifferenceKind, ReadAnswer } from './compare.ts';
 
 /**
- * Empty: unexplained. `lag`: one of the two saw a later slot. `dialect`: the same in other words. `unavailable`: we had no answer at that
- * time. Others are in `KNOWN`.
+ * Empty: unexplained. `lag`: one of the two saw a later slot. `dialect`: the same in other words. `unavailable`: one side had no answer at
+ * that time. Others are in `KNOWN`.
  */
 export type Reason = string;
 
@@ -83,13 +83,27 @@ const isUnavailable = ({ kind, ours }: Difference): boolean => {
   return kind === 'we-refuse' && isPlainObject(ours) && UNAVAILABLE.has(ours['code']);
 };
 
+/** A section of token metadata that says on one side that it was not read in time; its other members are empty then. */
+function isLateSection(method: string, { path }: Difference, ...answers: readonly ReadAnswer[]): boolean {
+  const section = /^\[\]\.(\w+)\./.exec(path)?.[1];
+  if (method !== 'POST /v0/token-metadata' || section === undefined) return false;
+  return answers.some(
+    ({ value }) =>
+      Array.isArray(value) &&
+      value.some((item) => {
+        const part = isPlainObject(item) ? item[section] : undefined;
+        return isPlainObject(part) && part['error'] === 'TIMEOUT';
+      }),
+  );
+}
+
 /** The explanation of a difference. */
 export function explain(method: string, difference: Difference, ours: ReadAnswer, theirs: ReadAnswer): Reason {
   if (difference.kind === 'error-text') return 'dialect';
   if (isAbsence(difference)) return 'dialect';
   const known = KNOWN.find((one) => one.method.test(method) && one.fits(difference));
   if (known !== undefined) return known.reason;
-  if (isUnavailable(difference)) return 'unavailable';
+  if (isUnavailable(difference) || isLateSection(method, difference, ours, theirs)) return 'unavailable';
   return isLag(method, difference, ours, theirs) ? 'lag' : '';
 }
 

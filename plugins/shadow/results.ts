@@ -39,6 +39,9 @@ const MAX_EXAMPLES = 100;
 /** Methods and groups that wait for it. */
 const MAX_NAMES = 5_000;
 const KEPT_DAYS = 40;
+/** Methods that are counted by name on a day: clients may call any name. */
+const MAX_METHODS = 500;
+const METHOD_LETTERS = 100;
 const QUESTION_LETTERS = 4_096;
 const PATH_LETTERS = 200;
 /** Name of what is beyond the bounds. */
@@ -64,12 +67,13 @@ export function createResults({ store, clock, random, config }: ResultsParts): R
 
   function groupOf(one: Compared, { path, kind, reason }: ExplainedDifference, at: number): GroupRow {
     const shortPath = path.slice(0, PATH_LETTERS);
-    const id = idOf([one.method, shortPath, kind, reason]);
+    const method = methodOf(one.method);
+    const id = idOf([method, shortPath, kind, reason]);
     const known = groups.get(id);
     if (known !== undefined) return known;
     const made = {
       id,
-      method: one.method,
+      method,
       product: one.product,
       path: shortPath,
       kind,
@@ -83,7 +87,8 @@ export function createResults({ store, clock, random, config }: ResultsParts): R
   }
 
   return {
-    count(method, product, outcome) {
+    count(given, product, outcome) {
+      const method = methodOf(given);
       const day = dayOf(clock.now());
       const key = `${day} ${method}`;
       const row = counts.get(key) ?? {
@@ -140,11 +145,17 @@ export function createResults({ store, clock, random, config }: ResultsParts): R
   };
 }
 
+const methodOf = (name: string): string => (name.length <= METHOD_LETTERS ? name : OTHER);
 const idOf = (names: readonly string[]): string =>
   createHash('sha256').update(names.join('\n')).digest('hex').slice(0, 24);
 
 async function writeCounts(tx: StoreTx, rows: readonly CountRow[]): Promise<void> {
-  for (const row of rows) {
+  const days = new Map<number, Set<string>>();
+  for (const given of rows) {
+    const known = days.get(given.day) ?? (await methodsOf(tx, given.day));
+    days.set(given.day, known);
+    const row = known.has(given.method) || known.size < MAX_METHODS ? given : { ...given, method: OTHER };
+    known.add(row.method);
     await tables(tx.db)
       .insertInto('shadow_counts')
       .values(row)
@@ -158,6 +169,11 @@ async function writeCounts(tx: StoreTx, rows: readonly CountRow[]): Promise<void
       )
       .execute();
   }
+}
+
+async function methodsOf(tx: StoreTx, day: number): Promise<Set<string>> {
+  const rows = await tables(tx.db).selectFrom('shadow_counts').select('method').where('day', '=', day).execute();
+  return new Set(rows.map(({ method }) => method));
 }
 
 /** Returns the ids of the groups that are stored. */
