@@ -5,6 +5,7 @@ import type { HostContext } from '../../../src/plugin/host.ts';
 import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { GapRecords } from '../../../src/ports/following.ts';
+import type { UpstreamState } from '../../../src/ports/upstream.ts';
 import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';
@@ -226,6 +227,13 @@ const maxLagOf = ({ follow }: HostContext['core']) => ({
   slots: follow.maxReadyLagSlots,
 });
 
+/** The thread that follows the chain finds out who lies; each thread knows only the answers that it got itself. */
+function withDistrust(state: UpstreamState, distrusted: readonly string[]): UpstreamState {
+  const line = distrusted.find((one) => one.startsWith(`${state.label} `));
+  if (line === undefined || !state.healthy) return state;
+  return { ...state, healthy: false, reason: line.slice(state.label.length + 1) };
+}
+
 /** Server-sent events with live values: positions of the chains, and the upstreams. */
 export function createLive(
   context: PageContext,
@@ -243,7 +251,10 @@ export function createLive(
         ? []
         : [{ ...status, lagSeconds: lagSeconds(status), isLate: isLagBeyond(status, maxLagOf(ctx.core)) }];
     }),
-    upstreams: CHAINS.flatMap((id) => (ctx.upstreams(id)?.states() ?? []).map((state) => ({ chain: id, ...state }))),
+    upstreams: CHAINS.flatMap((id) => {
+      const distrusted = ctx.chain(id)?.status().distrusted ?? [];
+      return (ctx.upstreams(id)?.states() ?? []).map((state) => ({ chain: id, ...withDistrust(state, distrusted) }));
+    }),
   });
 
   const route = defineRoute({

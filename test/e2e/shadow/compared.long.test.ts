@@ -71,7 +71,7 @@ suite('answers compared with those of another daemon', { skip: missing ?? false 
       const { text } = await bed.ask(question, bed.other.apiUrl, bed.other.key);
       const made = plantDifference(text, plant, pick);
       if (made === null) continue;
-      bed.spoil(() => ({ text: made.text }));
+      bed.spoil(() => made);
       const before = await bed.report();
       await bed.ask(question);
       const report = await bed.compared(before.compared + before.unanswered + 1);
