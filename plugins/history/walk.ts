@@ -93,28 +93,40 @@ export async function openReading(
 /** Newest slot of a commitment. What one call was told is final stays final for the next. */
 export type NewestSlot = (commitment: AddressWalkQuestion['commitment'], signal: AbortSignal) => Promise<number>;
 
-/** From the follower while it keeps up, else from an upstream, which may know of a later final slot than the follower then hears of. */
+/**
+ * From the follower while it keeps up, else from an upstream, which may know of a later final slot than the follower then hears of. Errors:
+ * also 503 for an upstream that is behind what was released, while the follower has found nothing final yet.
+ */
 export function createNewestSlot(chain: ChainReader): NewestSlot {
   let finalSlot = -1;
   return async (commitment, signal) => {
     const status = chain.status();
+    const asked = { signal, tenant: tenantOf(signal) };
     const known = commitment === 'finalized' ? status.finalizedSlot : status.cursorSlot;
     const slot =
       known !== null && keepsUp(status)
         ? known
-        : await chain
-            .call<number>('getSlot', [{ commitment }], { signal, tenant: tenantOf(signal) })
-            .catch((error: unknown) => {
-              // While no upstream answers, what was released is what is known.
-              if (known === null || signal.aborted) throw error;
-              return known;
-            });
+        : await chain.call<number>('getSlot', [{ commitment }], asked).catch((error: unknown) => {
+            // While no upstream answers, what was released is what is known.
+            if (known === null || signal.aborted) throw error;
+            return known;
+          });
     // A node that is behind takes nothing back that was released.
     if (commitment === 'confirmed') return Math.max(slot, known ?? -1);
+    if (known === null && status.cursorSlot !== null) {
+      const reached = await chain.call<number>('getSlot', [{ commitment: 'confirmed' }], asked);
+      if (reached < status.cursorSlot) throw upstreamBehind(reached);
+    }
     finalSlot = Math.max(finalSlot, slot);
     return finalSlot;
   };
 }
+
+const upstreamBehind = (slot: number): RequestError =>
+  new RequestError(503, 'Service unavailable', {
+    details: `The Solana upstream is behind: it is only at slot ${slot}`,
+    retryAfterS: 1,
+  });
 
 /** Whether the follower is only moments behind the chain. */
 const keepsUp = ({ stalled, tipSlot, cursorSlot }: ReturnType<ChainReader['status']>): boolean =>

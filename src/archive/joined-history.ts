@@ -94,6 +94,16 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     return await slot;
   }
 
+  /** While nothing that is held is known as final: the slot of an upstream that lacks what is held, so that it may lack final blocks too; else null. */
+  async function behindHeld(newestSlot: number): Promise<number | null> {
+    const known = newestSlot < 0 ? null : await tip('confirmed');
+    if (known === null || known >= newestSlot) return null;
+    // It may have been asked before that block was there.
+    tips.delete('confirmed');
+    const now = await tip('confirmed');
+    return now !== null && now < newestSlot ? now : null;
+  }
+
   /** The first slot of the upstreams that keep the most; null when it was never learned. */
   async function firstSlot(tenant: Tenant): Promise<number | null> {
     const asked = await ask(() => chain.call<number>('getFirstAvailableBlock', [], { tenant, archive: true }));
@@ -192,7 +202,11 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     const address = decode32(query.address);
     const now = await heads(tenant);
     const ceiling = ceilingOf(now, commitment);
-    if (address === null || ceiling < 0) return PASS_ON;
+    if (address === null) return PASS_ON;
+    if (ceiling < 0) {
+      const slot = await behindHeld(now.newestSlot);
+      return slot === null ? PASS_ON : missing([], now.newestSlot, `the upstream is only at slot ${slot}`);
+    }
     const [from, to] = [await placeOf(before), await placeOf(until)];
     const walk: Walk = { query, address, to, rows: [], finalSlot: now.finalSlot, lookedFrom: Number.POSITIVE_INFINITY };
     const isHeldStart = from !== null && from.slot <= ceiling;
@@ -395,6 +409,9 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     const now = await heads(tenant);
     const ceiling = ceilingOf(now, commitment);
     const end = Math.min(to, ceiling);
+    const behind = ceiling < 0 ? await behindHeld(now.newestSlot) : null;
+    if (behind !== null)
+      return { list: { slots: [], end: missingAt(end + 1, `the upstream is only at slot ${behind}`) } };
     if ((await past.newestBelow(end)) < 0) {
       // All of it is below what is held: a node that has not come so far would cut it.
       const theirs = end < from ? null : await tip(commitment);

@@ -164,9 +164,10 @@ export function forked(
   return { blocks: next, finalSlot, confirmedSlot: next.at(-1)!.slot };
 }
 
-export function grown({ blocks, finalSlot }: ModelChain, random: Sfc32, count: number): ModelChain {
+/** `branch`: where forks may have used the same slots before, so that no two blocks share a hash. */
+export function grown({ blocks, finalSlot }: ModelChain, random: Sfc32, count: number, branch = ''): ModelChain {
   const next = [...blocks];
-  for (let more = count; more > 0; more--) next.push(createBlock(random, next.at(-1)!, {}));
+  for (let more = count; more > 0; more--) next.push(createBlock(random, next.at(-1)!, { branch }));
   const finalAt = Math.max(
     next.findIndex(({ slot }) => slot === finalSlot),
     next.length - 1 - 25 - random.below(7),

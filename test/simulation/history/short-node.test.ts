@@ -103,6 +103,20 @@ test('the time of a block without one is unknown where nobody has the earlier bl
   }
 });
 
+test('while nothing that is held is final, a node that lacks what is held cuts no list of final blocks', async (t) => {
+  const { blocks, past, reader } = await createBed(t, 35);
+  const ask = async (view: NodeView) => {
+    const joined = createJoinedHistory({ past, chain: reader(view), clock: createSystemClock() });
+    const query = { limit: 1_000, commitment: 'finalized', tenant: OWN_WORK } as const;
+    return [
+      await joined.signatures({ ...query, address: modelAddress(0), before: null, until: null, minContextSlot: null }),
+      await joined.slots({ ...query, from: blocks[10]!.slot, to: blocks[35]!.slot }),
+    ];
+  };
+  assert.deepEqual(await ask({ kind: 'complete' }), [null, null], 'a node that has all answers');
+  for (const list of await ask({ kind: 'behind', slots: 9 })) assert.equal(list?.end.kind, 'missing');
+});
+
 test('the order of a block that is not final is asked for again: a fork may have put another block into its slot', async (t) => {
   const { blocks, chain } = await createBed(t, 50);
   const now = { chain };
