@@ -335,6 +335,7 @@ async function compareLists(
       asked.push([method, (params[1] as { readonly before?: string }).before ?? null]);
       return JSON.parse(await chain.ask(method, params)) as unknown;
     },
+    status: () => ({ finalizedSlot: null }),
   } as unknown as ChainReader;
   const history = createChainHistory(reader, { concurrency: 2, historyFloorSlot: 0, past });
   const ask = { commitment: 'finalized', signal: AbortSignal.timeout(60_000) } as const;
