@@ -27,7 +27,7 @@ byCase(FOUND, (own) => {
   for (const { seed, what } of own) test(`seed ${seed}: ${what}`, () => live(seed));
 });
 
-/** A life of few turns: in longer ones the time that files take on a busy machine can change the order of two steps. */
+/** On a busy machine the lives of most seeds are not the same again, and it is not known why. This one was, each time. */
 const REPEATED_SEED = 2;
 
 test('a seed gives the same life again', async () => {
