@@ -27,10 +27,7 @@ byCase(FOUND, (own) => {
   for (const { seed, what } of own) test(`seed ${seed}: ${what}`, () => live(seed));
 });
 
-/** On a busy machine the lives of most seeds are not the same again, and it is not known why. This one was, each time. */
-const REPEATED_SEED = 2;
-
 test('a seed gives the same life again', async () => {
-  const [first, second] = [await randomLife(REPEATED_SEED), await randomLife(REPEATED_SEED)];
+  const [first, second] = [await randomLife(7), await randomLife(7)];
   assert.deepEqual(first, second);
 });
