@@ -114,6 +114,16 @@ test('lag, dialect and documented differences are explained, others are not', ()
     compare('POST /v0/token-metadata', ours, theirs).map(({ reason }) => reason);
   assert.deepEqual(reasons(token('TIMEOUT', null), token('', {})), ['unavailable', 'unavailable']);
   assert.deepEqual(reasons(token('UNKNOWN', null), token('', {})), ['', '']);
+  const tokens = (...all: string[]) => JSON.stringify(all.flatMap((text) => JSON.parse(text) as unknown[]));
+  assert.deepEqual(
+    reasons(tokens(token('TIMEOUT', null), token('', 1)), tokens(token('', {}), token('', 2))),
+    ['', '', ''],
+    'another token differs in the same section',
+  );
+  assert.deepEqual(reasons(tokens(token('TIMEOUT', null), token('', 1)), tokens(token('', {}), token('', 1))), [
+    'unavailable',
+    'unavailable',
+  ]);
   const refused = compare('GET /v1/wallet/:wallet/history', '{"error":"later","code":503}', '{"data":[]}', [503, 200]);
   assert.match(refused[0]?.reason ?? '', /^known: the first call/);
 });

@@ -1,4 +1,5 @@
 /** Says why an answer may differ without being wrong: lag, another dialect, or a difference that the documentation lists. */
+import { isDeepStrictEqual } from 'node:util';
 import { isPlainObject } from '../../src/lib/json.ts';
 import type { Difference, DifferenceKind, ReadAnswer } from './compare.ts';
 
@@ -83,19 +84,23 @@ const isUnavailable = ({ kind, ours }: Difference): boolean => {
   return kind === 'we-refuse' && isPlainObject(ours) && UNAVAILABLE.has(ours['code']);
 };
 
-/** A section of token metadata that says on one side that it was not read in time; its other members are empty then. */
-function isLateSection(method: string, { path }: Difference, ...answers: readonly ReadAnswer[]): boolean {
+const isLate = (section: unknown): boolean => isPlainObject(section) && section['error'] === 'TIMEOUT';
+
+/**
+ * A section of token metadata that says on one side that it was not read in time; its other members are empty then. A path does not say of
+ * which token it is: that section has to be equal for all tokens that have it on both sides.
+ */
+function isLateSection(method: string, { path }: Difference, ours: ReadAnswer, theirs: ReadAnswer): boolean {
   const section = /^\[\]\.(\w+)\./.exec(path)?.[1];
   if (method !== 'POST /v0/token-metadata' || section === undefined) return false;
-  return answers.some(
-    ({ value }) =>
-      Array.isArray(value) &&
-      value.some((item) => {
-        const part = isPlainObject(item) ? item[section] : undefined;
-        return isPlainObject(part) && part['error'] === 'TIMEOUT';
-      }),
-  );
+  const [one, other] = [sectionsOf(ours, section), sectionsOf(theirs, section)];
+  if (one.length !== other.length) return false;
+  const late = one.map((part, at) => isLate(part) || isLate(other[at]));
+  return late.includes(true) && late.every((is, at) => is || isDeepStrictEqual(one[at], other[at]));
 }
+
+const sectionsOf = ({ value }: ReadAnswer, section: string): readonly unknown[] =>
+  Array.isArray(value) ? value.map((item) => (isPlainObject(item) ? item[section] : undefined)) : [];
 
 /** The explanation of a difference. */
 export function explain(method: string, difference: Difference, ours: ReadAnswer, theirs: ReadAnswer): Reason {
