@@ -46,7 +46,7 @@ const SHARING =
 /** Loading a daemon takes 2 s of CPU; parts of the long tier take longer by file. `share-process.mjs` bounds the time of each file. */
 const PER_PROCESS = { short: 14, long: 6 };
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
-const MAX_SLOW = 60;
+const MAX_SLOW = 30;
 /** What each file took when it last ran: the processes that took longest begin first, so that no core is without work at the end. */
 const TIMES_FILE = join(root, '.cache/test-times.json');
 /** Of a file that has not run here. Those of the second kind take long. */
@@ -171,6 +171,7 @@ async function main(args: readonly string[]): Promise<number> {
     });
   } finally {
     const { cpu, costs } = printTimes(times, folder);
+    const failures = existsSync(`${times}.failed`) ? readFileSync(`${times}.failed`, 'utf8') : '';
     await postgres.stop();
     rmSync(folder, { recursive: true });
     try {
@@ -186,6 +187,7 @@ async function main(args: readonly string[]): Promise<number> {
       if (!isWithin) code ||= 1;
     }
     if (isShort) console.log(`\n${LONG_RUN_ADDS}.`);
+    if (failures !== '') console.log(`\nFAILED:\n${failures.replaceAll(folder, '')}`);
   }
   return code;
 }

@@ -55,6 +55,14 @@ export function provision({ config, use, version, metrics, http }: HostContext<M
   );
 }
 
+const MESSAGE = Type.Object({
+  jsonrpc: Type.Literal('2.0'),
+  id: Type.Optional(Type.Union([Type.String(), Type.Integer()])),
+  method: Type.String(),
+  params: Type.Optional(Type.Object({}, { additionalProperties: true })),
+});
+const ANSWER = Type.Object({}, { additionalProperties: true });
+
 const mcpRoute = (timeoutMs: number, handler: Route['handler']): Route =>
   defineRoute({
     method: 'POST',
@@ -72,21 +80,15 @@ const mcpRoute = (timeoutMs: number, handler: Route['handler']): Route =>
     timeoutMs,
     rawBody: true,
     documented: {
-      body: Type.Object(
-        {
-          jsonrpc: Type.Literal('2.0'),
-          id: Type.Optional(Type.Union([Type.String(), Type.Integer()])),
-          method: Type.String(),
-          params: Type.Optional(Type.Object({}, { additionalProperties: true })),
-        },
-        {
-          description: 'A message of the protocol',
-          examples: [{ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }],
-        },
-      ),
+      body: Type.Union([MESSAGE, Type.Array(MESSAGE, { minItems: 1, maxItems: MAX_MESSAGES })], {
+        description: 'A message of the protocol; clients of 2025-03-26 may send several in an array',
+        examples: [{ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }],
+      }),
     },
     replies: {
-      200: Type.Object({}, { additionalProperties: true, description: 'The answer' }),
+      200: Type.Union([ANSWER, Type.Array(ANSWER)], {
+        description: 'The answer; an array answers an array of messages',
+      }),
       202: Type.Null({ description: 'A notification was taken' }),
     },
     handler,

@@ -6,12 +6,13 @@
  * LEAST files work at once. Many tests wait for a lease or a poll, so one more begins whenever the machine has had time to spare, up to
  * twice as many: the runner starts all of these processes, and `test-process.mjs` waits at the gate for its turn.
  */
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { cpus, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
+import { inspect } from 'node:util';
 import summary from './summary-reporter.mjs';
 
 const SAMPLE_MS = 1_000;
@@ -19,6 +20,7 @@ const SAMPLE_MS = 1_000;
 const IDLE_SAMPLES = 3;
 /** Share of the time of all cores. */
 const TO_SPARE = 0.1;
+const MAX_FAILURE_CHARS = 1_500;
 
 const [leastText, timeoutText, ...files] = process.argv.slice(2);
 const least = Number(leastText);
@@ -26,8 +28,18 @@ const timeout = Number(timeoutText);
 
 const gate = openGate();
 const events = run({ files, concurrency: 2 * least, timeout });
-events.on('test:fail', ({ todo }) => {
-  if (todo === undefined || todo === false) process.exitCode = 1;
+events.on('test:fail', ({ name, file, todo, details: { error } }) => {
+  if (todo !== undefined && todo !== false) return;
+  process.exitCode = 1;
+  if (error.failureType === 'subtestsFailed') return;
+  const thrown = error.cause ?? error;
+  const whole = inspect(thrown, { depth: 1 });
+  // The cause of a property that failed says more than its counterexample.
+  const cause =
+    thrown?.cause === undefined ? '' : `${inspect(thrown.cause, { depth: 1 }).slice(0, MAX_FAILURE_CHARS)}\n`;
+  const why = `${cause}${whole.slice(0, MAX_FAILURE_CHARS)}`;
+  // The end of an output is what people are shown first: `run.ts` prints these after all else.
+  appendFileSync(`${process.env.PARHELION_TEST_TIMES}.failed`, `${relative('', file ?? '')} › ${name}\n  ${why}\n`);
 });
 /** Reports of each file: tests and suites. */
 const reported = new Map();
