@@ -59,7 +59,7 @@ const sink = Type.Object(
         default: {},
         description:
           'settings of the kind; postgres: schema (default: sink_NAME); clickhouse: database (sink_NAME); nats: stream (sink_NAME), subject (parhelion.NAME), replicas (1), ' +
-          'credentials (a file); kafka: prefix of the topics (parhelion.NAME), replicas',
+          'credentials (a file); kafka: prefix of the topics (parhelion.NAME), replicas; parquet, s3: amounts (integer, decimal or text)',
       }),
     ),
     chain: Type.Optional(

@@ -167,6 +167,11 @@ is damaged. A daemon that is just writing may show its newest block as damaged: 
       },
       { flags: '--output <folder>', description: 'folder of the files', required: true },
       {
+        flags: '--amounts <form>',
+        description: 'amounts of Parquet tables: integer (default) is unsigned, decimal is DECIMAL(20, 0)',
+        choices: ['integer', 'decimal', 'text'],
+      },
+      {
         flags: '--from <slot>',
         description: 'first slot; default: where the newest unbroken part of the ledger begins',
       },

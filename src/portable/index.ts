@@ -3,6 +3,7 @@ import { type FileHandle, open, readdir, readFile, rename, rm, stat } from 'node
 import { join } from 'node:path';
 import type { Ledger } from '../ledger/index.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { AmountForm } from '../lib/parquet-columns.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
@@ -19,6 +20,8 @@ export type Range = readonly [from: number, to: number];
 export interface ExportOptions {
   readonly ledger: Pick<Ledger, 'finalSlot' | 'state' | 'block'>;
   readonly format: Format;
+  /** Of Parquet tables. */
+  readonly amounts: AmountForm;
   /** All of it has to be final. */
   readonly range: Range;
   /** Slots of one file: files begin at multiples of it. */
@@ -43,6 +46,8 @@ export interface ExportResult {
 /** Written last, beside the files of a part: the part is complete. */
 interface Manifest {
   readonly format: Format;
+  /** Absent: integers, or no tables. */
+  readonly amounts?: AmountForm;
   readonly range: Range;
   readonly blocks: number;
   readonly transactions: number;
@@ -97,11 +102,15 @@ export async function exportBlocks(options: ExportOptions): Promise<ExportResult
 const partFileName = ([from, to]: Range, format: Format) => `${from}-${to}.${format}`;
 
 /** Manifest of a part that needs no work; null: export it. */
-async function readManifest({ ledger, format, output }: ExportOptions, range: Range): Promise<Manifest | null> {
+async function readManifest(
+  { ledger, format, amounts, output }: ExportOptions,
+  range: Range,
+): Promise<Manifest | null> {
   const path = join(output, `${partFileName(range, format)}.json`);
   if (!existsSync(path)) return null;
   try {
     const manifest = JSON.parse(await readFile(path, 'utf8')) as Manifest;
+    if (format === 'parquet' && (manifest.amounts ?? 'integer') !== amounts) return null;
     for (const [name, bytes] of Object.entries(manifest.files))
       if ((await stat(join(output, name))).size !== bytes) return null;
     for (const [from, to] of manifest.holes)
@@ -113,7 +122,7 @@ async function readManifest({ ledger, format, output }: ExportOptions, range: Ra
   }
 }
 
-async function writePart({ ledger, format, output, onSlot }: ExportOptions, range: Range): Promise<Manifest> {
+async function writePart({ ledger, format, amounts, output, onSlot }: ExportOptions, range: Range): Promise<Manifest> {
   const name = partFileName(range, format);
   const names = format === 'car' ? [name] : PARQUET_TABLES.map((table) => `${range[0]}-${range[1]}.${table}.parquet`);
   const holes: number[] = [];
@@ -124,7 +133,7 @@ async function writePart({ ledger, format, output, onSlot }: ExportOptions, rang
   await rm(join(output, `${name}.json`), { force: true });
   try {
     for (const each of names) files.push(await open(partial(each), 'w', 0o644));
-    const writer = format === 'car' ? carPart(files[0]!, range) : await createParquetWriter(files);
+    const writer = format === 'car' ? carPart(files[0]!, range) : await createParquetWriter(files, amounts);
     for (let slot = range[0]; slot <= range[1]; slot++) {
       const state = ledger.state(slot);
       const block = state === 'block' ? await ledger.block(slot) : null;
@@ -155,7 +164,8 @@ async function writePart({ ledger, format, output, onSlot }: ExportOptions, rang
     }
   }
   const ranges = joined(holes.map((slot) => [slot, slot] as const));
-  const manifest: Manifest = { format, range, ...counts, holes: ranges, files: sizes };
+  const form = format === 'parquet' ? { amounts } : {};
+  const manifest: Manifest = { format, ...form, range, ...counts, holes: ranges, files: sizes };
   if (counts.blocks > 0) await writeWhole(join(output, `${name}.json`), `${JSON.stringify(manifest)}\n`);
   return manifest;
 }

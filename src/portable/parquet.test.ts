@@ -9,17 +9,22 @@ import { duckdbMissing, openDuckdb } from '../../test/helpers/duckdb.ts';
 import { readFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { encode32 } from '../lib/base58.ts';
+import { AMOUNT_FORMS, type AmountForm } from '../lib/parquet-columns.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { PARQUET_TABLES } from './index.ts';
 import { createParquetWriter } from './parquet.ts';
 
-async function written(t: TestContext, blocks: readonly ChainBlock[]): Promise<(table: string) => string> {
+async function written(
+  t: TestContext,
+  blocks: readonly ChainBlock[],
+  amounts: AmountForm = 'integer',
+): Promise<(table: string) => string> {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-parquet-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const path = (table: string) => join(dir, `0-9.${table}.parquet`);
   const files = await Promise.all(PARQUET_TABLES.map((table) => open(path(table), 'w')));
-  const writer = await createParquetWriter(files);
+  const writer = await createParquetWriter(files, amounts);
   for (const block of blocks) await writer.add(block);
   await writer.end();
   for (const file of files) await file.close();
@@ -76,6 +81,8 @@ test('a recorded block in tables', { skip: skipWithoutFixtures }, async (t) => {
 });
 
 const LARGEST = 2n ** 64n - 1n;
+/** The first that is no signed integer of 64 bits. */
+const WIDE = 2n ** 63n;
 
 /** A transaction with a token account that is made, one that is emptied, and the largest amounts. */
 function extremes(): ChainBlock {
@@ -140,3 +147,41 @@ test('DuckDB reads the tables', { skip: duckdbMissing() ?? skipWithoutFixtures }
     String(all.reduce((total, { data }) => total + data.length, 0)),
   ]);
 });
+
+/** Blocks with the token amounts 0, 5, 2^63 - 1, 2^63, 2^63 + 1 and 2^64 - 1. */
+const AMOUNTS = [0n, 5n, WIDE - 1n, WIDE, WIDE + 1n, LARGEST];
+
+function wideBlocks(): readonly ChainBlock[] {
+  const mint = encode32(Buffer.alloc(32, 5));
+  return AMOUNTS.map((amount, at) => {
+    const meta = {
+      preTokenBalances: [],
+      postTokenBalances: [{ accountIndex: 0, mint, uiTokenAmount: { amount: String(amount), decimals: 0 } }],
+    };
+    return decodeBlock(at + 1, blockOf([entryOf({ message: sampleMessage(), meta })], at + 1));
+  });
+}
+
+for (const form of AMOUNT_FORMS)
+  test(`DuckDB reads and filters amounts from 2^63 on exactly: ${form}`, {
+    skip: duckdbMissing() ?? false,
+  }, async (t) => {
+    const path = await written(t, wideBlocks(), form);
+    const ask = await openDuckdb();
+    const table = `'${path('token_balances')}'`;
+    const [described] = await ask(`select typeof(post_amount) from ${table}`);
+    assert.deepEqual(described, [{ integer: 'UBIGINT', decimal: 'DECIMAL(20,0)', text: 'VARCHAR' }[form]]);
+    const amount = form === 'text' ? 'post_amount::decimal(20, 0)' : 'post_amount';
+    const found = async (filter: string) =>
+      (await ask(`select post_amount::varchar from ${table} where ${filter} order by slot`)).map(([text]) => text);
+    assert.deepEqual(await found('true'), AMOUNTS.map(String));
+    for (const [at, value] of AMOUNTS.entries()) {
+      const literal = form === 'text' ? `'${value}'` : String(value);
+      assert.deepEqual(await found(`post_amount = ${literal}`), [String(value)]);
+      assert.deepEqual(await found(`${amount} > ${value}`), AMOUNTS.slice(at + 1).map(String));
+    }
+    const [sum] = await ask(`select sum(${amount})::varchar from ${table}`);
+    assert.deepEqual(sum, [String(AMOUNTS.reduce((total, each) => total + each))]);
+    const [balances] = await ask(`select typeof(pre_balances), typeof(fee) from '${path('transactions')}'`);
+    assert.deepEqual(balances, [`${described![0]}[]`, described![0]]);
+  });

@@ -1,7 +1,15 @@
 import type { FileHandle } from 'node:fs/promises';
 import { encode64 } from '../lib/base58.ts';
 import { parseExact } from '../lib/json.ts';
-import { type ParquetColumn, type ParquetValue, schemaOf, sizeOf, sourceOf } from '../lib/parquet-columns.ts';
+import {
+  type AmountForm,
+  type ParquetColumn,
+  type ParquetValue,
+  schemaOf,
+  sizeOf,
+  sourceOf,
+  withAmounts,
+} from '../lib/parquet-columns.ts';
 import type { ChainBlock, NormalInstruction, NormalTransaction, TokenBalance } from '../ports/block.ts';
 import { bigOf, type FullMeta } from '../solana/stored-meta.ts';
 
@@ -68,11 +76,11 @@ interface Table {
 }
 
 /** `files`: one for each table, in their order. The rows of a block are added at once or not at all. */
-export async function createParquetWriter(files: readonly FileHandle[]) {
+export async function createParquetWriter(files: readonly FileHandle[], amounts: AmountForm) {
   const { ByteWriter, ParquetWriter } = await import('hyparquet-writer');
 
   function tableOf(name: keyof typeof TABLES, file: FileHandle): Table {
-    const columns: readonly ParquetColumn[] = TABLES[name];
+    const columns = withAmounts(TABLES[name], amounts);
     const writer = new ByteWriter(1_048_576);
     const parquet = new ParquetWriter({
       writer,
@@ -157,7 +165,7 @@ export async function createParquetWriter(files: readonly FileHandle[]) {
           for (const [inner, one] of group.instructions.entries()) addInstruction(at, inner, one, one.stackHeight);
     }
     const after = new Map(transaction.postTokenBalances.map((balance) => [balance.accountIndex, balance]));
-    const addBalance = (balance: TokenBalance, amounts: readonly [bigint | null, bigint | null]) =>
+    const addBalance = (balance: TokenBalance, both: readonly [bigint | null, bigint | null]) =>
       balances!.add([
         slot,
         index,
@@ -166,7 +174,7 @@ export async function createParquetWriter(files: readonly FileHandle[]) {
         keyOrNull(balance.ownerKey),
         keyOrNull(balance.programKey),
         balance.decimals,
-        ...amounts,
+        ...both,
       ]);
     for (const balance of transaction.preTokenBalances) {
       const later = after.get(balance.accountIndex);

@@ -73,7 +73,7 @@ async function ledgerOf(dir: string, slots: readonly number[]): Promise<Ledger> 
 }
 
 const exported = (ledger: Ledger, output: string, range: readonly [number, number], format: Format = 'car') =>
-  exportBlocks({ ledger, format, range, slotsPerFile: 10, output });
+  exportBlocks({ ledger, format, amounts: 'integer', range, slotsPerFile: 10, output });
 
 async function imported(ledger: Ledger, path: string) {
   return await importBlocks({ ledger, roomBytes: () => 1, files: await carFilesAt(path) });

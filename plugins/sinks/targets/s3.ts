@@ -3,6 +3,7 @@ import { messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkBatch, SinkKind, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
 import { moved, refused, unreachable } from '../errors.ts';
 import {
+  type FileFormat,
   MAX_SLOT,
   type Manifest,
   type ManifestFile,
@@ -139,12 +140,14 @@ class Bucket {
 class S3Target implements SinkTarget {
   readonly #sink: OpenSink;
   readonly #bucket: Bucket;
+  readonly #format: FileFormat;
   /** First slots of the newest batches that were seen, by part. */
   readonly #known = new Map<string, number>();
 
   constructor(sink: OpenSink, bucket: Bucket) {
     this.#sink = sink;
     this.#bucket = bucket;
+    this.#format = parquetFormat(sink);
   }
 
   async positions(): Promise<readonly SinkPosition[]> {
@@ -164,7 +167,7 @@ class S3Target implements SinkTarget {
     const files: ManifestFile[] = [];
     for (const table of this.#sink.tables) {
       const rows = batch.rows.get(table.name) ?? [];
-      const bytes = await parquetFormat.encode(table, rows);
+      const bytes = await this.#format.encode(table, rows);
       const name = `rows/${part}/${nameOf(batch.first)}/${table.name}-${randomUUID()}.parquet`;
       await this.#bucket.put(name, bytes, false);
       files.push({ table: table.name, name, rows: rows.length, bytes: bytes.length, sha256: sha256(bytes) });
@@ -187,7 +190,7 @@ class S3Target implements SinkTarget {
         if (file === undefined || manifest.last < first) continue;
         const bytes = await this.#bucket.get(file.name);
         if (sha256(bytes) !== file.sha256) throw refused(`sink ${this.#sink.name}: ${file.name} was changed`);
-        for (const row of await parquetFormat.decode(described, bytes)) {
+        for (const row of await this.#format.decode(described, bytes)) {
           const slot = Number(row[0]);
           if (slot >= first && slot <= last) rows.push(row);
         }

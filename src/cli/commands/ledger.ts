@@ -4,6 +4,7 @@ import { createSystemClock } from '../../adapters/clock.ts';
 import { createLog } from '../../adapters/log.ts';
 import { createLedgerMeter, type Ledger, openLedger, verifyLedger } from '../../ledger/index.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import type { AmountForm } from '../../lib/parquet-columns.ts';
 import { carFilesAt, exportBlocks, type Format, importBlocks, type Range } from '../../portable/index.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { createMetricsRegistry } from '../../runtime/metrics.ts';
@@ -66,16 +67,19 @@ function rangeOf(values: CommandValues, ledger: Ledger): Range {
 export const exportFiles: RunCommand = async (values, io) => {
   const slotsPerFile = slotOf(values, 'slots-per-file') ?? SLOTS_PER_FILE;
   if (slotsPerFile < 1) throw new CodedError('CLI_USAGE', '--slots-per-file is 0', { exitCode: EXIT.usage });
+  const { format, amounts = 'integer' } = values as { format: Format; amounts?: AmountForm };
+  if (format !== 'parquet' && values['amounts'] !== undefined)
+    throw new CodedError('CLI_USAGE', '--amounts is for --format parquet', { exitCode: EXIT.usage });
   const { ledger } = await openFor(values, io, false);
   try {
     const range = rangeOf(values, ledger);
     const output = resolve(io.cwd, String(values['output']));
-    const format = values['format'] as Format;
     const total = range[1] - range[0] + 1;
     const progress = createProgress({ what: 'export', unit: 'slots', total, io, clock: createSystemClock() });
     const done = await exportBlocks({
       ledger,
       format,
+      amounts,
       range,
       slotsPerFile,
       output,

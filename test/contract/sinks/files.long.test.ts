@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { ndjsonKind } from '../../../plugins/sinks/targets/ndjson.ts';
 import { parquetKind } from '../../../plugins/sinks/targets/parquet.ts';
+import { codeOf } from '../../../src/lib/coded-error.ts';
+import { AMOUNT_FORMS } from '../../../src/lib/parquet-columns.ts';
 import { emptyLedger, fill } from '../../helpers/archive.ts';
 import { duckdbMissing, openDuckdb } from '../../helpers/duckdb.ts';
-import { openSink, sinkStore, startSink } from '../../helpers/sinks.ts';
+import { assertRows, batchOf, openSink, sinkStore, startSink } from '../../helpers/sinks.ts';
 import { until } from '../../helpers/until.ts';
 import { sinkSuite } from './suite.ts';
 
@@ -47,4 +49,33 @@ test('DuckDB reads the files of all batches as one table, amounts included', {
   assert.deepEqual(counts!.map(Number), [all, failed, all, ledger.states(11, 80).blocks.length]);
   const [amounts] = await ask(`select count(*), min(amount), max(amount) from ${files('transfers')}`);
   assert.deepEqual(amounts!.map(String), [String(moved), ...Array(2).fill(String(2n ** 64n - 1n))]);
+});
+
+test('amounts as integers, decimals or texts: each is exact for DuckDB and for sinks verify', {
+  skip: duckdbMissing() ?? false,
+}, async (t) => {
+  const ledger = await emptyLedger(t);
+  await fill(ledger, 11, 20, { hasTransfers: true });
+  const ask = await openDuckdb();
+  const largest = 2n ** 64n - 1n;
+  for (const [amounts, type, literal] of [
+    ['integer', 'UBIGINT', largest],
+    ['decimal', 'DECIMAL(20,0)', largest],
+    ['text', 'VARCHAR', `'${largest}'`],
+  ] as const) {
+    const folder = await place(t);
+    const target = await parquetKind.open(openSink(folder, { options: { amounts } }));
+    await target.write(await batchOf(ledger, 11, 20));
+    const transfers = `read_parquet('${folder}/*/*/transfers.parquet')`;
+    const [all] = await ask(`select count(*), any_value(typeof(amount)) from ${transfers}`);
+    const [largestOnes] = await ask(`select count(*) from ${transfers} where amount = ${literal}`);
+    assert.ok(Number(all![0]) > 0);
+    assert.deepEqual([largestOnes![0], all![1]], [all![0], type]);
+    await assertRows(target, ledger, 11, 20);
+    // Files stay readable when the setting is another one.
+    for (const other of AMOUNT_FORMS)
+      await assertRows(await parquetKind.open(openSink(folder, { options: { amounts: other } })), ledger, 11, 20);
+  }
+  const wrong = openSink(await place(t), { options: { amounts: 'float' } });
+  await assert.rejects(parquetKind.open(wrong), (error) => codeOf(error) === 'SINKS_REFUSED');
 });

@@ -99,6 +99,15 @@ async function exportAndImport(config: string, dataDir: string, dir: string): Pr
     assert.equal(out.code, 0, out.err);
     assert.match(out.out, /^\d+ blocks, \d+ transactions in 1 parts, 0 of them from an earlier run$/m);
   }
+  // Tables with amounts in another form are written again, and then reused.
+  for (const count of [0, 1]) {
+    const out = await runCommand(['ledger', 'export', '--format', 'parquet', '--amounts', 'decimal', ...range]);
+    assert.equal(out.code, 0, out.err);
+    assert.ok(out.out.includes(` ${count} of them from an earlier run`), out.out);
+  }
+  const misplaced = await runCommand(['ledger', 'export', '--format', 'car', '--amounts', 'text', ...range]);
+  assert.equal(misplaced.code, 64);
+  assert.match(misplaced.err, /--amounts is for --format parquet/);
   const again = await runCommand(['ledger', 'export', '--format', 'car', '--json', ...range]);
   const { blocks, reused, to } = JSON.parse(again.out) as { blocks: number; reused: number; to: number };
   assert.ok(blocks > 0);
