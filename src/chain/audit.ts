@@ -34,10 +34,15 @@ export async function auditLoop(run: Run, onError: (error: unknown) => void): Pr
  */
 async function audit(run: Run): Promise<void> {
   const { state, source, chain, store, signal } = run;
+  const askedAt = run.clock.monotonic();
   const finalized = await source.tip({ commitment: 'finalized', signal });
   const headers = await readHeaders(store.read, chain, Math.max(0, (state.finalizedSlot ?? -1) + 1));
   const [newest, ...lower] = topsOf(headers.filter((header) => header.slot <= finalized));
-  if (newest === undefined) return;
+  if (newest === undefined) {
+    // An upstream that is behind the mark says nothing of what is newer.
+    if (finalized >= (state.finalizedSlot ?? -1)) state.finalizedAt = askedAt;
+    return;
+  }
   for (const top of lower) if (!(await isProvenBelowGap(run, top))) return;
   const theirs = await source.header(newest.slot, { commitment: 'finalized', signal });
   if (theirs === null) return;
@@ -50,7 +55,7 @@ async function audit(run: Run): Promise<void> {
     if ((await followFork(run, theirs)) === 'rolled-back') state.mismatch = null;
     return;
   }
-  await run.exclusive(() => advance(run, newest.slot, newest.blockhash));
+  await run.exclusive(() => advance(run, newest.slot, newest.blockhash, askedAt));
   state.mismatch = null;
 }
 
@@ -89,7 +94,7 @@ async function blockAbove({ source, follow, signal }: Run, slot: number): Promis
 }
 
 /** Moves the finalized mark; each processor drops its undo data up to its own cursor. */
-async function advance(run: Run, slot: number, blockhash: string): Promise<void> {
+async function advance(run: Run, slot: number, blockhash: string, askedAt: number): Promise<void> {
   const { state, store, chain } = run;
   const isOurs = await store.write(async (tx) => {
     // The block may have been rolled back while the answer was in flight.
@@ -106,6 +111,7 @@ async function advance(run: Run, slot: number, blockhash: string): Promise<void>
   if (!isOurs) return;
   await state.ledger?.finalize(slot);
   state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
+  state.finalizedAt = askedAt;
   tellListeners(run, (listener) => listener.finalized(slot));
   await countGaps(store.read, chain, state);
 }

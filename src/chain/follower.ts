@@ -28,6 +28,7 @@ export type FollowerStatus = Pick<
   | 'tipSlot'
   | 'cursorSlot'
   | 'finalizedSlot'
+  | 'finalizedAgeMs'
   | 'commitment'
   | 'consensus'
   | 'finality'
@@ -256,13 +257,14 @@ async function stallLoop(run: Run): Promise<void> {
 }
 
 function statusOf(run: Run): FollowerStatus {
-  const { tip, cursor, finalizedSlot, openGaps, gaps, slotLength, leftBehind } = run.state;
+  const { tip, cursor, finalizedSlot, finalizedAt, openGaps, gaps, slotLength, leftBehind } = run.state;
   const lagSlots = tip === null || cursor === null ? null : lagOf(run.state, run.clock.monotonic());
   const distrusted = run.source.distrusted?.() ?? [];
   return {
     tipSlot: tip,
     cursorSlot: cursor?.slot ?? null,
     finalizedSlot,
+    finalizedAgeMs: finalizedAt === null ? null : run.clock.monotonic() - finalizedAt,
     commitment: commitmentOf(run),
     consensus: run.state.consensus,
     ...(run.source.finality === undefined ? {} : { finality: run.source.finality.status() }),

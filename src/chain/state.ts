@@ -49,6 +49,8 @@ export interface FollowState {
   cursor: Position | null;
   floor: number;
   finalizedSlot: number | null;
+  /** Of the question whose answer showed that nothing newer is final; null: none since the start. */
+  finalizedAt: number | null;
   consensus: ConsensusFacts;
   /** Since when answers contradict final blocks, with no block released meanwhile; null: they do not. */
   deepForkSince: number | null;
@@ -120,6 +122,7 @@ export const newState = (now: number, isOnDemand = false): FollowState => ({
   cursor: null,
   floor: 0,
   finalizedSlot: null,
+  finalizedAt: null,
   consensus: { era: 'unknown', genesisSlot: null, source: null },
   deepForkSince: null,
   tip: null,

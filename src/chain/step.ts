@@ -183,7 +183,10 @@ function released(run: Run, { block }: FetchedBlock, finalSlot: number | null, s
   const before = state.cursor;
   state.cursor = { slot: block.slot, blockhash: block.blockhash };
   state.slotLength.sawBlock(block.slot, block.blockTime);
-  if (finalSlot !== null) state.finalizedSlot = Math.max(finalSlot, state.finalizedSlot ?? 0);
+  if (finalSlot !== null) {
+    state.finalizedSlot = Math.max(finalSlot, state.finalizedSlot ?? 0);
+    state.finalizedAt = clock.monotonic();
+  }
   state.live = [...state.live, ...state.joining];
   state.joining = [];
   meter.commitSeconds.record((clock.monotonic() - startedAt) / 1000);

@@ -56,7 +56,7 @@ eachStore('a follower elsewhere', (engine) => {
   }
 
   test('a follower that waits for an upstream to start is where the store says', async (t) => {
-    const { store, bus, follower } = await setUp(t);
+    const { store, bus, follower, clock } = await setUp(t);
     await release(store, null, header(4));
     await follower.start();
     const waiting = { openGaps: 0, cursorSlot: null, finalizedSlot: null, tipSlot: null, stalled: 'no upstream' };
@@ -66,6 +66,10 @@ eachStore('a follower elsewhere', (engine) => {
     bus.publish(TOPICS.status, { chain: 'main', status: { ...waiting, cursorSlot: 3, stalled: null } });
     await sleep(20);
     assert.equal(follower.status().cursorSlot, 3);
+    bus.publish(TOPICS.status, { chain: 'main', status: { ...waiting, finalizedSlot: 3, finalizedAgeMs: 100 } });
+    await sleep(20);
+    await clock.advance(1_000);
+    assert.equal(follower.status().finalizedAgeMs, 1_100, 'it grows on the way');
   });
 
   test('without messages the store provides the position, and every block since the last poll', async (t) => {

@@ -107,7 +107,9 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
     status() {
       const stored = options.onlyTold === true ? UNSEEN : seen;
       if (received !== null && clock.monotonic() - received.at < FRESH_MS) {
-        const { status } = received;
+        const { finalizedAgeMs, ...told } = received.status;
+        const age = clock.monotonic() - received.at;
+        const status = finalizedAgeMs == null ? received.status : { ...told, finalizedAgeMs: finalizedAgeMs + age };
         // A follower that waits for an upstream to start does not know yet where it is.
         return status.cursorSlot === null ? { ...status, ...stored } : status;
       }

@@ -227,6 +227,8 @@ export interface ChainStatus {
   /** Slot of the last released block. */
   readonly cursorSlot: number | null;
   readonly finalizedSlot: number | null;
+  /** Milliseconds since upstreams were asked and nothing newer was final; null: not since the start; absent where the chain is not followed. */
+  readonly finalizedAgeMs?: number | null;
   /** Commitment of the blocks that are followed, and why; absent where the chain is not followed. */
   readonly commitment?: Commitment;
   readonly consensus?: ConsensusFacts;

@@ -30,6 +30,7 @@ interface Reply {
 interface State {
   readonly cursorSlot: number | null;
   readonly finalizedSlot: number | null;
+  readonly finalizedAgeMs: number | null;
   readonly openGaps: number;
   readonly gaps: readonly {
     readonly fromSlot: number;
@@ -85,8 +86,10 @@ async function slotOf(chain: TestChain, commitment: 'confirmed' | 'finalized'): 
 async function caughtUp({ chain }: Bed, daemon: DaemonInProcess): Promise<void> {
   const [tip, finalSlot] = [await slotOf(chain, 'confirmed'), await slotOf(chain, 'finalized')];
   await until(async () => {
-    const { cursorSlot, finalizedSlot } = await stateOf(daemon);
-    return cursorSlot === tip && finalizedSlot === finalSlot;
+    const { cursorSlot, finalizedSlot, finalizedAgeMs } = await stateOf(daemon);
+    if (cursorSlot !== tip || finalizedSlot !== finalSlot) return false;
+    assert.equal(typeof finalizedAgeMs, 'number');
+    return true;
   }, 'the daemon has all blocks');
 }
 

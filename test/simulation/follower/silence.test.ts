@@ -63,6 +63,35 @@ test('a node that hangs at a slot is not the truth while another one makes slots
   assert.equal(events(rig, 'chain.stalled').length, 0);
 });
 
+test('the age of the final slot is that of the last answer about it, however old the slot is', async (t) => {
+  const upstream = honest('upstream-0');
+  const { rig } = await rigOf(t, { upstreams: [upstream] });
+  grow(rig, 40);
+  await rig.start();
+  await expectTruth(rig);
+  /** Two audits, and what their calls take. */
+  const fresh = 3_000;
+  const age = () => rig.follower.status().finalizedAgeMs ?? Number.NaN;
+  await rig.clock.advance(LIMIT_SECONDS * 1_000);
+  assert.ok(age() < fresh, `nothing newer is final, and that is known: ${age()} ms`);
+  upstream.isDown = true;
+  const before = age();
+  await rig.clock.advance(LIMIT_SECONDS * 1_000);
+  assert.ok(age() >= before + (LIMIT_SECONDS - 2) * 1_000, `nobody answers: ${age()} ms`);
+  assert.equal(rig.follower.status().finalizedSlot, rig.world.finalizedSlot);
+  await rig.restart();
+  assert.equal(rig.follower.status().finalizedAgeMs, null);
+  upstream.isDown = false;
+  await expectTruth(rig);
+  await rig.clock.advance(2_000);
+  assert.ok(age() < fresh);
+  // An upstream that has forgotten what is final proves nothing.
+  const old = rig.world.chain.slice(0, 5);
+  upstream.frozen = { chain: old, finalizedSlot: old.at(-1)!.slot };
+  await rig.clock.advance(LIMIT_SECONDS * 1_000);
+  assert.ok(age() >= (LIMIT_SECONDS - 2) * 1_000, `the upstream is behind: ${age()} ms`);
+});
+
 test('a chain whose first block cannot be had lags and is stalled', async (t) => {
   const upstream = honest('upstream-0');
   const { rig } = await rigOf(t, { upstreams: [upstream] });
