@@ -54,9 +54,10 @@ function createBed(
     },
   };
   const metrics = createMetricsRegistry();
+  const log = createMemoryLog();
   const hub = createHub({
     metrics: metrics.scope('streams'),
-    log: createMemoryLog(),
+    log,
     blocks: blocks ?? (() => kept as unknown as LedgerReader),
     limits: { maxPendingBytes: 1_000_000 },
   });
@@ -96,7 +97,7 @@ function createBed(
     const leave = hub.join({ key: null, feed, from }, reader);
     return { leave, ended: () => ended };
   }
-  return { hub, metrics, read, replay, reader: (send: Reader['send']) => readerOf('one', { send }) };
+  return { hub, log, metrics, read, replay, reader: (send: Reader['send']) => readerOf('one', { send }) };
 }
 
 test('replays read in turns over the projects, however many one of them has', async () => {
@@ -337,8 +338,8 @@ test('blocks that a finalized subscription missed are read from the ledger, or t
 
 const batchOf = (text: string): Batch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });
 
-test('blocks wait for a board in their order; a fork takes out what waits; one that falls behind leaves out the oldest and ends nothing', async () => {
-  const { hub, metrics, reader } = createBed();
+test('blocks wait for a board in their order; a fork takes out what waits; one that falls behind leaves out the oldest, says so, and ends nothing', async () => {
+  const { hub, log, metrics, reader } = createBed();
   const asked: number[] = [];
   let answer: ((batches: readonly Batch[]) => void) | null = null;
   const feeds = new Set<Feed>();
@@ -389,6 +390,13 @@ test('blocks wait for a board in their order; a fork takes out what waits; one t
   for (let count = 0; count < 3; count++) await next();
   assert.deepEqual([got.slice(82), lagged], [['200', '208', '209'], []]);
   assert.match(await metrics.text(), /parhelion_streams_parsed_blocks_left_out_total 7/);
+  // Who is behind is said once, until the queue was empty.
+  const lateFrom = () => log.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields['slot']);
+  assert.deepEqual(lateFrom(), [201]);
+  assert.match(JSON.stringify(log.lines), /decoding is behind the chain/);
+  for (let slot = 210; slot < 215; slot++) hub.released(large(slot));
+  for (let count = 0; count < 3; count++) await next();
+  assert.deepEqual([got.slice(85), lagged, lateFrom()], [['210', '213', '214'], [], [201, 211]]);
 });
 
 for (const finalSlot of [30, 25])
