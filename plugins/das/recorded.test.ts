@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { createSystemClock } from '../../src/adapters/clock.ts';
-import { CORE_PROGRAM } from '../../src/solana/programs.ts';
+import { encode32 } from '../../src/lib/base58.ts';
+import { editionAddress } from '../../src/solana/addresses.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM } from '../../src/solana/programs.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import {
   type DasScenario,
@@ -27,6 +29,7 @@ import {
   assetsByOwner,
   grouping,
   IncompleteList,
+  nftEditions,
   searchAssets,
 } from './lists.ts';
 import { type DasRequest, readQuestion } from './params.ts';
@@ -115,6 +118,31 @@ function optionsOf(question: DasRequest, { name }: DasScenario): ReadOptions {
   const options = readOptionsOf(question, 'metaplex');
   return { ...options, showFungible: options.showFungible || name.startsWith('later_') };
 }
+
+test('the prints of a master edition come with their page in the dialect of the reference only when it was asked for', async () => {
+  const mint = encode32(new Uint8Array(32).fill(7));
+  const count = Buffer.from(BigUint64Array.of(0n).buffer);
+  const master = {
+    pubkey: editionAddress(mint),
+    slot: 1,
+    owner: METADATA_PROGRAM,
+    lamports: 1,
+    dataBase64: Buffer.concat([Buffer.of(6), count, Buffer.of(0)]).toString('base64'),
+  };
+  const source = recordedSource({ name: 'master', accounts: [master], transactions: [], requests: [] });
+  const pageOf = async (dialect: 'metaplex' | 'hosted', params: object): Promise<unknown> => {
+    const question = readQuestion({ mintAddress: mint, ...params }, dialect);
+    const parts = { source, index: null, compressed: undefined, documents: undefined, prices: undefined };
+    const options = readOptionsOf(question, dialect);
+    const more = { documentWaitMs: 0, group: '', config: { ...config, dialect }, options };
+    return ((await nftEditions(question, { ...parts, ...more })) as { readonly page?: number }).page;
+  };
+  assert.deepEqual(
+    [await pageOf('metaplex', {}), await pageOf('metaplex', { page: 1 }), await pageOf('metaplex', { page: 3 })],
+    [undefined, 1, 3],
+  );
+  assert.equal(await pageOf('hosted', {}), 1);
+});
 
 suite('recorded assets, from accounts', { skip: skipWithoutFixtures }, () => {
   test('getGrouping repeats the value as the name in the dialect of the reference, and names the collection in the other', async () => {

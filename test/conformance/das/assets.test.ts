@@ -622,6 +622,19 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
       await ids('searchAssets', { ...any, supplyMint: collection, limit: 1 }),
       sorted([one, core]).slice(0, 1),
     );
+    // Metadata from before there were token standards: a token is fungible, and what is alone is of no known kind.
+    const old = { tokenStandard: null, collection: null } as const;
+    await setMetadata(many.toBase58(), { ...old, name: 'Old' });
+    await setMetadata(one.toBase58(), { ...old, name: 'Owned' });
+    const kinds = await ask('getAssetBatch', { ids: [many, one].map((key) => key.toBase58()) });
+    assert.deepEqual(
+      kinds.result.map((asset: { interface: string }) => asset.interface),
+      ['FungibleToken', 'Custom'],
+    );
+    const ofKind = (kind: string) => ids('searchAssets', { ownerAddress, tokenType: 'all', interface: kind });
+    assert.deepEqual([await ofKind('FungibleToken'), await ofKind('Custom')], [[many.toBase58()], [one.toBase58()]]);
+    await chain.setAccount(metadataAddress(many.toBase58()), null);
+    await setMetadata(one.toBase58(), { name: 'Owned' });
     const without = (not: object) => ids('searchAssets', { ownerAddress, not });
     assert.deepEqual(await without({ collections: [collection], owners: null }), [core.toBase58()]);
     assert.deepEqual(await without({ collections: [group.toBase58()], creators: [] }), [one.toBase58()]);

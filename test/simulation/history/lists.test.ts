@@ -2,6 +2,8 @@
  * Lists of the chain behind nodes that lack a part of it. A model of the chain says what a complete node answers; the standard methods answer
  * the same over a ledger, an archive and a node that is complete, pruned, without history, behind or gone, or they say what is missing. A
  * list that is shorter without a word never occurs. Also while forks are followed, and as soon as a gap is filled.
+ * `PARHELION_LIST_ARCHIVE=chdb npm run test:file -- test/simulation/history/lists.test.ts` keeps what is archived in chdb, through the writer
+ * and the reader of the archive (`npm --prefix test/helpers/chdb ci`); else a ledger stands for the archive.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,9 +11,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createStandardAnswers } from '../../../plugins/history/standard.ts';
+import { createArchiveEngine, parseArchive } from '../../../src/adapters/clickhouse/index.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createPastReader } from '../../../src/archive/index.ts';
 import { createJoinedHistory } from '../../../src/archive/joined-history.ts';
+import { createArchiveReader } from '../../../src/archive/reader.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../../src/ledger/index.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
@@ -23,6 +27,8 @@ import type { ArchiveReader } from '../../../src/ports/ledger.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../../../src/solana/decode/scan-block.ts';
+import { startWriter, waitFor } from '../../helpers/archive.ts';
+import { CHDB_DIR } from '../../helpers/clickhouse.ts';
 import {
   asFinal,
   blockJson,
@@ -49,6 +55,8 @@ const CALLS_PER_PHASE = 90;
 const FIRST_SLOT = 1_000;
 const BLOCKS = 110;
 const DEEPEST_FORK = 31;
+const ARCHIVE = process.env['PARHELION_LIST_ARCHIVE'] ?? 'ledger';
+assert.ok(ARCHIVE === 'ledger' || ARCHIVE === 'chdb', `PARHELION_LIST_ARCHIVE=${ARCHIVE} is neither ledger nor chdb`);
 
 type IndexMode = 'none' | 'followed' | 'window';
 
@@ -56,14 +64,21 @@ type IndexMode = 'none' | 'followed' | 'window';
 interface Daemon {
   readonly ledger: Ledger;
   readonly index: IndexMode;
-  /** Blocks that the archive has; null without one. */
-  readonly archived: { readonly ledger: Ledger; readonly from: number; readonly to: number } | null;
+  /** Blocks that the archive has, which `reader` answers from; null without one. */
+  readonly archived: Archived | null;
   isArchiveDown: boolean;
   view: NodeView;
   chain: ModelChain;
   /** The branch that the ledger follows. */
   released: readonly ModelBlock[];
   readonly counts: Map<string, number>;
+}
+
+interface Archived {
+  readonly ledger: Ledger;
+  readonly from: number;
+  readonly to: number;
+  readonly reader: ArchiveReader;
 }
 
 bySeed(SEEDS, (seeds) => {
@@ -113,6 +128,7 @@ async function createDaemon(t: TestContext, random: Sfc32): Promise<Daemon> {
   const archive = hasArchive ? await emptyLedger(t, 'window') : null;
   if (archive !== null) for (const block of blocks.slice(archivedFrom, archivedTo + 1)) await append(archive, block);
   await archive?.finalize(blocks[archivedTo]!.slot);
+  const [from, to] = [blocks[archivedFrom]!.slot, blocks[archivedTo]!.slot];
   return {
     ledger,
     index,
@@ -121,9 +137,35 @@ async function createDaemon(t: TestContext, random: Sfc32): Promise<Daemon> {
     isArchiveDown: false,
     view: { kind: 'complete' },
     counts: new Map(),
-    archived:
-      archive === null ? null : { ledger: archive, from: blocks[archivedFrom]!.slot, to: blocks[archivedTo]!.slot },
+    archived: archive === null ? null : { ledger: archive, from, to, reader: await readerOver(t, archive, [from, to]) },
   };
+}
+
+/** Reads what is archived: from the engine, into which the writer has copied the blocks of this ledger, or from the ledger itself. */
+async function readerOver(t: TestContext, ledger: Ledger, range: readonly [number, number]): Promise<ArchiveReader> {
+  if (ARCHIVE === 'ledger')
+    return {
+      ranges: async () => [range],
+      states: async (low, high) => ledger.states(low, high),
+      header: (slot) => ledger.header(slot),
+      text: (slot) => ledger.text(slot),
+      find: (signature) => ledger.find(signature),
+      transaction: (place) => ledger.transaction(place),
+      addressPage: (query) => ledger.addressPage(query),
+    };
+  const folder = mkdtempSync(join(tmpdir(), 'chdb-'));
+  const address = parseArchive(`chdb:${folder}`, 'main', '/');
+  const engine = createArchiveEngine({ address, packages: CHDB_DIR, owns: true });
+  t.after(async () => {
+    await engine.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const run = startWriter(engine, ledger);
+  await waitFor('the archive', () => run.slot === ledger.finalSlot);
+  await run.stop();
+  const reader = createArchiveReader(engine, createSystemClock());
+  assert.deepEqual(await reader.ranges(), [range]);
+  return reader;
 }
 
 async function emptyLedger(t: TestContext, index: IndexMode): Promise<Ledger> {
@@ -193,19 +235,19 @@ function ask({ chain, view }: Daemon, method: string, params: readonly unknown[]
 
 function archiveOf({ archived }: Daemon, isDown: () => boolean): ArchiveReader | null {
   if (archived === null) return null;
-  const { ledger, from, to } = archived;
+  const { reader } = archived;
   const up = async <T>(work: () => T | Promise<T>): Promise<T> => {
     if (isDown()) throw new CodedError('ARCHIVE_UNREACHABLE', 'the archive does not answer', { retryable: true });
     return await work();
   };
   return {
-    ranges: () => up(() => [[from, to]] as const),
-    states: (low, high) => up(() => ledger.states(low, high)),
-    header: (slot) => up(() => ledger.header(slot)),
-    text: (slot) => up(() => ledger.text(slot)),
-    find: (signature) => up(() => ledger.find(signature)),
-    transaction: (place) => up(() => ledger.transaction(place)),
-    addressPage: (query) => up(() => ledger.addressPage(query)),
+    ranges: () => up(() => reader.ranges()),
+    states: (low, high) => up(() => reader.states(low, high)),
+    header: (slot) => up(() => reader.header(slot)),
+    text: (slot) => up(() => reader.text(slot)),
+    find: (signature) => up(() => reader.find(signature)),
+    transaction: (place) => up(() => reader.transaction(place)),
+    addressPage: (query) => up(() => reader.addressPage(query)),
   };
 }
 
