@@ -257,6 +257,7 @@ async function answerList(question: DasRequest, parts: ListParts, searches: read
   const keeping =
     only === undefined || sort.field !== 'id' ? null : await keepingOf(only, { paging, sort }, question, parts);
   const found = await keeping?.find();
+  const unknown = found == null ? await unknownBurnt(wanted, parts) : [];
   const { assets, count, slot } = found ?? (await readPage(wanted, { paging, sort }, question, parts));
   if (found == null) await keeping?.keep({ assets, count, slot });
   const owner = searches.map(({ base }) => base).find((base) => 'owner' in base)?.owner;
@@ -272,8 +273,33 @@ async function answerList(question: DasRequest, parts: ListParts, searches: read
     ...(paging.after === null ? {} : { after: paging.after }),
     ...(usesCursor && last !== undefined ? { cursor: last } : {}),
     items: assets,
+    ...(unknown.length === 0 ? {} : { errors: unknown }),
     ...(flags['showNativeBalance'] === true && owner !== undefined ? await nativeBalance(owner, parts) : {}),
   };
+}
+
+/**
+ * What lists of burnt assets lack: no upstream can be asked for those that had accounts, so only the index knows them, of what is followed.
+ * Refuses lists that have nothing else; with compressed assets they come, and say so.
+ */
+async function unknownBurnt(
+  wanted: readonly ListQuery[],
+  { index, compressed }: ListParts,
+): Promise<readonly { readonly id: string; readonly error: string }[]> {
+  const unknown: { readonly id: string; readonly error: string }[] = [];
+  for (const { base, kind, isBurnt, isFull } of wanted) {
+    const [of, key] = Object.entries(base)[0] as [string, string];
+    const follow = KEPT_LISTS[of];
+    if (!isBurnt || kind === 'compressed' || follow === undefined) continue;
+    const state = await index?.stateOf(follow, key);
+    if (state === 'ready') continue;
+    if (state === 'filling') throw beingRead(follow, key);
+    const error = `burnt assets of the ${follow} ${key} that had accounts are not known: it is not followed (das.follow.${FOLLOWED_AS[follow]})`;
+    const mayHaveOthers = compressed !== undefined && mayHaveLeaves(kind) && of !== 'authority';
+    if (isFull || !mayHaveOthers) throw new IncompleteList(error);
+    unknown.push({ id: key, error });
+  }
+  return unknown;
 }
 
 interface ShownPage {
@@ -366,6 +392,14 @@ const KEPT_LISTS: Readonly<Record<string, ListedKind>> = {
   group: 'collection',
   creator: 'creator',
   authority: 'authority',
+};
+
+/** Names of `das.follow`. */
+const FOLLOWED_AS: Readonly<Record<ListedKind, string>> = {
+  owner: 'owners',
+  collection: 'collections',
+  creator: 'creators',
+  authority: 'authorities',
 };
 
 const leavesOfOwner = (owner: string, wanted: ListQuery, parts: ListParts): Promise<FoundList> =>

@@ -179,5 +179,20 @@ suite('burns that a fork takes back', { skip: (await chainMissing()) ?? false },
     await chain.seal(40);
     await becomes('burnt for good', () => states(following), 'burnt,burnt,burnt,burnt,burnt,burnt');
     await becomes('lists of burnt for good', lists, dead);
+    // Of an owner that is not followed only the compressed ones are known, and the list says so.
+    const search = { ownerAddress: encode32(leafOf.schema.owner), burnt: true };
+    const { result } = await call(following, 'searchAssets', search);
+    const idsOf = ({ items }: { readonly items: readonly { readonly id: string }[] }) => items.map(({ id }) => id);
+    assert.deepEqual([idsOf(result), result.errors.length], [[compressedId], 1]);
+    assert.deepEqual(
+      [result.errors[0].id, /das\.follow\.owners/.test(result.errors[0].error)],
+      [search.ownerAddress, true],
+    );
+    for (const more of [{ compressed: true }, { tokenType: 'compressedNft' }]) {
+      const { result: compressed } = await call(following, 'searchAssets', { ...search, ...more });
+      assert.deepEqual([idsOf(compressed), compressed.errors], [[compressedId], undefined]);
+    }
+    const whole = await call(following, 'searchAssets', { ...search, options: { requireFullIndex: true } });
+    assert.match(String(whole.error?.message), /das\.follow\.owners/);
   });
 });

@@ -101,6 +101,17 @@ suite('burnt assets', { skip: (await chainMissing()) ?? false }, () => {
     }
     for (const { id } of [stays, coreStays]) assert.equal((await call(plain, 'getAsset', { id })).result.burnt, false);
 
+    // A list of them would be empty, and look complete.
+    for (const [params, why] of [
+      [{ ownerAddress: owner }, `the owner ${owner} .* \\(das.follow.owners\\)`],
+      [{ creatorAddress: creator }, `the creator ${creator} .* \\(das.follow.creators\\)`],
+      [{ grouping: ['collection', group] }, `the collection ${group} .* \\(das.follow.collections\\)`],
+      [{ authorityAddress: authority }, `the authority ${authority} .* \\(das.follow.authorities\\)`],
+    ] as const) {
+      const { error } = await call(plain, 'searchAssets', { ...params, burnt: true });
+      assert.deepEqual([error?.code, new RegExp(why).test(String(error?.message))], [-32000, true], error?.message);
+    }
+
     // With it, the last state stays.
     await untilSealed(async () => (await ofOwner()).length === 2);
     for (const { id, name, interface: kind } of burns) {
