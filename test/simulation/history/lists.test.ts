@@ -164,7 +164,9 @@ async function readerOver(t: TestContext, ledger: Ledger, range: readonly [numbe
   await waitFor('the archive', () => run.slot === ledger.finalSlot);
   await run.stop();
   const reader = createArchiveReader(engine, createSystemClock());
-  assert.deepEqual(await reader.ranges(), [range]);
+  // The slots without a block below the first one are known too.
+  const [[from, to] = [-1, -1], ...others] = await reader.ranges();
+  assert.ok(from >= 0 && from <= range[0] && to === range[1] && others.length === 0, `${from} to ${to}`);
   return reader;
 }
 
