@@ -118,21 +118,25 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     if (asks.get(ask.slot) !== ask) return;
     switch (answer.kind) {
       case 'block':
-        for (const liar of ask.isProven ? ask.saidSkipped : [])
-          if (liar !== answer.upstream) {
+        for (const upstream of ask.saidSkipped)
+          if (upstream !== answer.upstream) {
             options.count('contradicted');
-            source.distrust(liar, `said that slot ${ask.slot} was skipped`);
+            if (ask.isProven) source.distrust(upstream, `said that slot ${ask.slot} was skipped`);
           }
         asks.delete(ask.slot);
         options.count('fetched');
         if (ask.slot > options.releasedSlot())
           buffer.put({ block: answer.block, upstream: answer.upstream, commitment });
         return;
-      case 'skipped':
+      case 'skipped': {
+        const isRepeated = ask.saidSkipped.has(answer.upstream);
         ask.saidSkipped.add(answer.upstream);
         if (ask.isProven) avoidUpstream(ask, answer.upstream);
+        // Somebody listed it. A node that has lost a range says of each slot that it was skipped, and no later block would prove it wrong.
+        else if (!isRepeated && ask.saidSkipped.size < source.upstreamCount()) ask.avoid.add(answer.upstream);
         else asks.delete(ask.slot);
         return;
+      }
       case 'pruned':
         options.count('retried', 'pruned');
         if (await isGone(ask, answer.upstream)) {
@@ -163,6 +167,8 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     } catch (error) {
       if (signal.aborted) return;
       options.count('retried', codeOf(error) ?? 'unknown');
+      // Nobody is left who could say otherwise.
+      if (ask.saidSkipped.size > 0 && !ask.isProven) return void asks.delete(ask.slot);
       // The remaining upstreams may be the ones that do not answer: the next attempt asks all again.
       ask.avoid.clear();
       later(ask);

@@ -15,8 +15,15 @@ import { OF_THE_NODE } from './refusal-rows.ts';
 
 /** What nodes say about blocks only: they have no reason to say it of accounts. */
 const OF_SLOTS: readonly number[] = [-32001, -32004, -32007, -32011, -32014, -32019];
-const SKIPPED = -32007;
 const HAS_SLOTS = /Block$|^getBlock|^getTransaction$|^getSignature/;
+
+interface OpenRpc {
+  readonly methods: readonly {
+    readonly name: string;
+    readonly tags: readonly { readonly name: string }[];
+    readonly examples: readonly { readonly params: readonly { readonly name: string; readonly value: unknown }[] }[];
+  }[];
+}
 
 suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false }, () => {
   test('every refusal about the node, every product', async (t) => {
@@ -78,21 +85,22 @@ suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false 
       };
     };
     const unknown = Keypair.generate().publicKey.toBase58();
-    const shown = (one: object) =>
-      JSON.stringify(one)
+    const shown = (one: { readonly result?: unknown }) =>
+      JSON.stringify(one.result === undefined ? one : { result: one.result })
         .replaceAll(/[1-9A-HJ-NP-Za-km-z]{32,44}/g, 'KEY')
         .replaceAll(/\d{2,}/g, 'N');
-    /** What is said of something that nobody has, while no upstream refuses. */
+    // The documented call of each method of the compression indexer, and an asset: of things that nobody has.
+    const { methods } = (await (await fetch(`${daemon.apiUrl}/openrpc.json`)).json()) as OpenRpc;
+    const calls: (readonly [method: string, params: unknown])[] = [['getAsset', { id: unknown }]];
+    for (const { name, tags, examples } of methods) {
+      // The newest signatures are others each time.
+      if (tags[0]?.name !== 'Compression' || name.startsWith('getLatest')) continue;
+      calls.push([name, Object.fromEntries(examples[0]!.params.map(({ name, value }) => [name, value]))]);
+    }
+    assert.ok(calls.length > 30, `${calls.length} calls`);
+    /** What is said while no upstream refuses. */
     const usual = new Map<string, string>();
-    for (const [method, params] of [
-      ['getAsset', { id: unknown }],
-      ['getCompressedAccount', { address: unknown }],
-    ] as const)
-      usual.set(method, shown(await rpc(method, params)));
-    const isSameAs = (reply: object, method: string): boolean => {
-      assert.equal(shown(reply), usual.get(method));
-      return true;
-    };
+    for (const [method, params] of calls) usual.set(method, shown(await rpc(method, params)));
     /** False: it is not there yet, as the daemon says itself. */
     const products: Readonly<Record<string, (address: string, signature: string) => Promise<boolean>>> = {
       getTransactionsForAddress: async (address) => {
@@ -120,13 +128,17 @@ suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false 
         assert.equal(status, 200, JSON.stringify(body));
         return body.length === 1;
       },
-      asset: async (address) => isSameAs(await rpc('getAsset', { id: address }), 'getAsset'),
-      'compressed account': async (address) =>
-        isSameAs(await rpc('getCompressedAccount', { address }), 'getCompressedAccount'),
+      'a transaction with what it did to compressed accounts': async (_, signature) => {
+        const { result, error } = await rpc('getTransactionWithCompressionInfo', { signature });
+        assert.equal(error, undefined);
+        return result !== undefined;
+      },
+      'assets and compressed accounts': async () => {
+        for (const [method, params] of calls) assert.equal(shown(await rpc(method, params)), usual.get(method), method);
+        return true;
+      },
     };
     for (const [code, message] of OF_THE_NODE) {
-      // A claim about the chain, for every slot there is: the follower waits for a block that proves it.
-      if (code === SKIPPED && message.startsWith('Slot')) continue;
       const named = `${code} ${message}`;
       const address = Keypair.generate().publicKey.toBase58();
       const hook = {
