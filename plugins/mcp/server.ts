@@ -225,6 +225,13 @@ const errorResult = (text: string): CallToolResult => ({
  */
 export async function answerMessage(serving: Serving, message: JSONRPCMessage): Promise<JSONRPCMessage | null> {
   if (!('method' in message && 'id' in message)) return null;
+  const { id } = message;
+  const { isJSONRPCRequest } = await loadSdk();
+  // The package's server leaves a request of another form without an answer.
+  if (!isJSONRPCRequest(message)) {
+    const details = 'a request has jsonrpc, id, method and, where needed, params, which is an object';
+    return { jsonrpc: '2.0', id, error: { code: -32600, message: 'Invalid Request', data: { details } } };
+  }
   const server = await createServer(serving);
   try {
     return await new Promise<JSONRPCMessage>((resolve, reject) => {

@@ -190,8 +190,13 @@ const closed = { additionalProperties: false } as const;
 const shown = {
   commitment: Type.Optional(oneOf(COMMITMENTS, 'Default confirmed')),
   rawTransaction: Type.Optional(oneOf(RAW_FORMS, 'Encoding of `rawTransaction`; default none')),
-  includeRawTransaction: Type.Optional(withoutExamples(flag('The older form of `rawTransaction: json`'))),
+  includeRawTransaction: Type.Optional({
+    ...withoutExamples(flag('The older form of `rawTransaction: json`')),
+    deprecated: true,
+  }),
 };
+/** One of both forms. */
+const oneRawForm = { not: { required: ['rawTransaction', 'includeRawTransaction'] } } as const;
 
 function priceOf(credits: () => number): Price {
   return {
@@ -223,7 +228,7 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
         transactions: Type.Array(signature(), { maxItems: MAX_TRANSACTIONS, description: 'Signatures' }),
         ...shown,
       },
-      { ...closed, description: 'The transactions' },
+      { ...closed, ...oneRawForm, description: 'The transactions' },
     ),
     explain: readTransactions,
     replies: { 200: Type.Array(result, { description: 'The transactions' }), ...REFUSALS },
@@ -294,6 +299,7 @@ export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: Hist
     },
     body: Type.Object(historyMembers, {
       ...closed,
+      ...oneRawForm,
       description: 'The question',
       examples: [{ address: EXAMPLES.address, limit: 10 }],
     }),
@@ -400,7 +406,7 @@ export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: History
         ),
         returnShape: Type.Optional(oneOf(SHAPES, 'What is returned; default transactions')),
       },
-      { ...closed, description: 'The search' },
+      { ...closed, ...oneRawForm, description: 'The search' },
     ),
     explain: readScan,
     replies: {

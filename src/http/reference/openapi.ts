@@ -580,7 +580,9 @@ function textExample(pattern: unknown): string {
 }
 
 function objectExample({ properties = {}, patternProperties }: Schema): Record<string, unknown> {
-  const own = Object.entries(properties as Record<string, Schema>).map(([name, value]) => [name, exampleOf(value)]);
+  const own = Object.entries(properties as Record<string, Schema>)
+    .filter(([, { deprecated }]) => deprecated !== true)
+    .map(([name, value]) => [name, exampleOf(value)]);
   if (own.length > 0 || patternProperties === undefined) return Object.fromEntries(own);
   const [value] = Object.values(patternProperties as Record<string, Schema>);
   return value === undefined ? {} : { name: exampleOf(value) };

@@ -11,7 +11,14 @@ type Members = Readonly<Record<string, unknown>>;
 interface Document extends SchemaDocument {
   readonly paths: Record<
     string,
-    Record<string, { readonly requestBody?: { readonly content: Record<string, { readonly schema: Schema }> } }>
+    Record<
+      string,
+      {
+        readonly requestBody?: {
+          readonly content: Record<string, { readonly schema: Schema; readonly example?: unknown }>;
+        };
+      }
+    >
   >;
   readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
 }
@@ -66,7 +73,10 @@ test('bodies: the examples of a body, whole or of its members together, are acce
   let bodies = 0;
   for (const [path, operations] of Object.entries(document.paths))
     for (const [method, { requestBody }] of Object.entries(operations)) {
-      const schema = requestBody?.content['application/json']?.schema as Members | undefined;
+      const { schema, example } = (requestBody?.content['application/json'] ?? {}) as {
+        schema?: Members;
+        example?: unknown;
+      };
       if (schema === undefined || path === '/' || path === '/fast') continue;
       const reference = schema['$ref'];
       const whole =
@@ -74,7 +84,7 @@ test('bodies: the examples of a body, whole or of its members together, are acce
       // A webhook of one type refuses the members of another one: only its whole examples fit.
       const isOfTypes = /^\/v0\/webhooks(?:\/\{webhookID\})?$/.test(path);
       const made = isOfTypes ? [] : madeOf(document, whole as Members);
-      for (const body of [...examplesOf(document, schema), ...made]) {
+      for (const body of [...examplesOf(document, schema), ...made, ...(example === undefined ? [] : [example])]) {
         bodies += 1;
         const target = path
           .replace('{webhookID}', webhookID)

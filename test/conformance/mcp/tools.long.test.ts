@@ -189,6 +189,40 @@ describe('tools for agents', { skip }, () => {
     assert.deepEqual([get.status, get.headers.get('allow')?.includes('POST')], [405, true]);
   });
 
+  test('a request of another form is refused at once, also in a batch: the package (server 2.4.0) would not answer it', async () => {
+    const post = async (message: unknown) => {
+      const response = await fetch(`${bed.daemon.apiUrl}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-api-key': bed.daemon.key },
+        body: JSON.stringify(message),
+      });
+      assert.equal(response.status, 200);
+      return (await response.json()) as unknown;
+    };
+    const good = { jsonrpc: '2.0', id: 1, method: 'ping' };
+    const refusal = (id: unknown) => ({
+      jsonrpc: '2.0',
+      id,
+      error: {
+        code: -32600,
+        message: 'Invalid Request',
+        data: { details: 'a request has jsonrpc, id, method and, where needed, params, which is an object' },
+      },
+    });
+    for (const odd of [
+      { params: [] },
+      { params: null },
+      { params: 'all' },
+      { id: 1.5 },
+      { unknown: 1 },
+      { result: {} },
+    ]) {
+      const message = { ...good, ...odd };
+      assert.deepEqual(await post(message), refusal(message.id), JSON.stringify(odd));
+      assert.deepEqual(await post([message, good]), [refusal(message.id), { jsonrpc: '2.0', id: 1, result: {} }]);
+    }
+  });
+
   test('a change is said first, done only with its code, and a code fits nothing else', async () => {
     const settings = { webhookURL: bed.receiver.url, accountAddresses: [bed.wallet], transactionTypes: ['ANY'] };
     const said = await call('change_webhook', { action: 'create', settings });
