@@ -57,11 +57,19 @@ async function send(method: string, path: string, body: unknown): Promise<Respon
   }
 }
 
-async function read<T>(response: Response): Promise<T> {
+type Reviver = (name: string, value: unknown, context?: { readonly source?: string }) => unknown;
+
+/** Keeps an integer that a double rounds as the text that was written. Browsers before 2024 pass no context: there it is rounded. */
+const exactIntegers: Reviver = (_, value, context) =>
+  typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '')
+    ? context?.source
+    : value;
+
+async function read<T>(response: Response, reviver?: Reviver): Promise<T> {
   const text = await response.text();
   let value: unknown = null;
   try {
-    value = text === '' ? null : JSON.parse(text);
+    value = text === '' ? null : JSON.parse(text, reviver);
   } catch {
     if (response.ok) throw new ApiError(response.status, 'The answer is not JSON');
   }
@@ -73,13 +81,13 @@ async function read<T>(response: Response): Promise<T> {
 /**
  * A call of this session. When the session has ended, the user logs in over the page and the call is made again, so that no form is lost.
  */
-async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function call<T>(method: string, path: string, body?: unknown, reviver?: Reviver): Promise<T> {
   const loginsBefore = logins;
   const response = await send(method, path, body);
-  if (response.status !== 401) return read<T>(response);
+  if (response.status !== 401) return read<T>(response, reviver);
   // What was asked before the last log-in says nothing about this session.
   if (logins === loginsBefore) await askLogin();
-  return read<T>(await send(method, path, body));
+  return read<T>(await send(method, path, body), reviver);
 }
 
 export const get = <T>(path: string): Promise<T> => call('GET', path);
@@ -129,9 +137,9 @@ export interface Answer<T> {
   readonly pictures: Readonly<Record<string, string>>;
 }
 
-/** A call of the API on behalf of a project, at its credits. */
+/** A call of the API on behalf of a project, at its credits. Numbers that others wrote into documents are exact. */
 export const lookUp = <T>(project: string, wanted: object): Promise<Answer<T>> =>
-  post(`/projects/${project}/look-up`, wanted);
+  call('POST', `/projects/${project}/look-up`, wanted, exactIntegers);
 
 /** Where the daemon serves the picture behind a URI; null without a proof. */
 export function pictureAddress(uri: string | null | undefined, proofs: Answer<unknown>['pictures']): string | null {

@@ -334,7 +334,10 @@ test('a compressed NFT of a followed tree is on the pages of its owner and on it
 }, async (t) => {
   const [chain, pictures] = [await startChain(), await startReceiver()];
   const [key, image] = [new Uint8Array(32).fill(123), `${pictures.url}/1.gif`];
-  pictures.route('/1.json', answer(200, {}, JSON.stringify({ image, description: 'A ring of light' })));
+  // A seed that JSON of a browser rounds.
+  const attributes = '[{"trait_type":"seed","value":12345678901234567890}]';
+  const json = JSON.stringify({ image, description: 'A ring of light' });
+  pictures.route('/1.json', answer(200, {}, `${json.slice(0, -1)},"attributes":${attributes}}`));
   pictures.route('/1.gif', answer(200, { 'content-type': 'image/gif' }, GIF));
   const tree = createModelTree(key, 5);
   const { schema, data } = mintOf(key, 0, 40, 'Halo #1', { uri: `${pictures.url}/1.json` });
@@ -379,6 +382,7 @@ test('a compressed NFT of a followed tree is on the pages of its owner and on it
   await page.getByRole('heading', { level: 2, name: 'Halo #1' }).waitFor();
   await until(isSeen('.picture.large img'), 'the picture of the asset');
   await page.getByText('A ring of light').waitFor();
+  await page.getByText('12345678901234567890', { exact: true }).waitFor();
   await page.getByText('Proven', { exact: true }).waitFor();
   await page.getByText('MintV2').waitFor();
   // That a wallet is no asset is an answer, which a browser notes.
