@@ -50,13 +50,15 @@ export async function backfillLife(seed: number, given: Store) {
   // What was passed over last becomes final.
   for (let made = 0; made < 60; made += 1) rig.world.grow();
   await rig.settle(1_200_000);
-  // One without blocks closes without a change of rows.
-  let records = await gapsOf(store);
-  const isOpen = () => records.some(({ status }) => status !== 'filled');
-  for (let tries = 0; tries < 200 && isOpen(); tries += 1) {
+  // One without blocks closes without a change of rows. The chain goes on meanwhile: one that makes no block is stalled.
+  let records: Awaited<ReturnType<typeof gapsOf>>;
+  let tries = 0;
+  do {
+    rig.world.grow();
     await rig.clock.advance(5_000);
     records = await gapsOf(store);
-  }
+    tries += 1;
+  } while (tries < 200 && records.some(({ status }) => status !== 'filled'));
   const report = {
     isRight: await rig.isSettled(),
     left: records.filter(({ status }) => status !== 'filled'),
