@@ -233,7 +233,8 @@ export function createPublisher(node: LocalNode) {
       send.block(block, 'processed');
       update({ type: 'frozen', slot: block.slot, stats: frozenStats(block.records) });
       update({ type: 'completed', slot: block.slot });
-      unconfirmed = block;
+      // A block that becomes final at once forgets which accounts it wrote.
+      unconfirmed = { ...block, written: new Set(block.written) };
     },
     finalized(block) {
       each('root', (_topic, to) => to.notify(block.slot));

@@ -1,4 +1,5 @@
 import { encode, encode32 } from '../../lib/base58.ts';
+import { isPlainObject, withSortedMembers } from '../../lib/json.ts';
 import { zstdFrame } from '../../lib/zstd.ts';
 import { type ByteReader, base64, byteReader, exact } from '../../solana/json-parsed/layout.ts';
 import {
@@ -58,17 +59,29 @@ export function accountJson(account: VmAccount | null, format: AccountFormat, co
   };
 }
 
-/** Like `accountJson`, for a notification, which cannot fail: data above the base58 limit is replaced by a message. */
+/** Like `accountJson`, for a notification, which has its members in another order. It cannot fail: a message replaces data above the base58 limit. */
 export function accountNotification(account: VmAccount, format: AccountFormat, context: ParseContext) {
+  return {
+    lamports: exact(account.lamports),
+    data: notifiedData(account, format, context),
+    owner: account.owner,
+    executable: account.executable,
+    rentEpoch: account.rentEpoch,
+    space: account.data.length,
+  };
+}
+
+function notifiedData(account: VmAccount, format: AccountFormat, context: ParseContext): unknown {
   const { encoding, slice } = format;
   const bytes = Math.min(slice?.length ?? Number.POSITIVE_INFINITY, account.data.length - (slice?.offset ?? 0));
   const isText = encoding === 'binary' || encoding === 'base58';
-  if (!isText || bytes <= BASE58_LIMIT_BYTES) return accountJson(account, format, context);
-  const data = 'error: data too large for bs58 encoding';
-  return {
-    ...accountJson(account, { encoding: 'base64', slice: { offset: 0, length: 0 } }, context),
-    data: encoding === 'binary' ? data : [data, encoding],
-  };
+  const shown = isText && bytes > BASE58_LIMIT_BYTES ? null : dataJson(account, format, context);
+  // Members of what is parsed are sorted there too.
+  if (isPlainObject(shown))
+    return { program: shown['program'], parsed: withSortedMembers(shown['parsed']), space: shown['space'] };
+  if (shown !== null) return shown;
+  const text = 'error: data too large for bs58 encoding';
+  return encoding === 'binary' ? text : [text, encoding];
 }
 
 function dataJson(account: VmAccount, { encoding, slice }: AccountFormat, context: ParseContext): unknown {

@@ -148,6 +148,12 @@ async function connect(url: string) {
   };
 }
 
+/** The members in their order. */
+function namesOf(value: unknown): unknown {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) return typeof value;
+  return Object.entries(value).map(([name, member]) => [name, namesOf(member)]);
+}
+
 /** The encoding in which data are shown, and how many bytes they are. */
 function shapeOf(value: unknown): unknown {
   const { data } = ((value as { account?: unknown }).account ?? value) as { data: unknown };
@@ -238,7 +244,10 @@ for (const { release, alpenglow } of NODES)
           const silent = NOTIFIED.filter((_, at) => socket.noticesOf(ids[at]).length === 0);
           return silent.length === 0 ? null : `no notice of ${JSON.stringify(silent)}`;
         });
-        return NOTIFIED.map((call, at) => [call, shapeOf(socket.noticesOf(ids[at])[0])]);
+        return NOTIFIED.map((call, at) => {
+          const [notice] = socket.noticesOf(ids[at]);
+          return [call, shapeOf(notice), namesOf(notice)];
+        });
       });
       const { node: wanted, ...others } = Object.fromEntries(all);
       assert.ok(JSON.stringify(wanted).includes(`["base64",${CLOCK_BYTES}]`), JSON.stringify(wanted));

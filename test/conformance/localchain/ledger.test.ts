@@ -7,6 +7,7 @@ import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts
 
 const SYSTEM = '11111111111111111111111111111111';
 const FAUCET = '3eNaXYCQ35HP4JekBK74s6EgaaVUgBySKrBeKWVAbgiZ';
+const STRANGER = 'AmpfjJ65EdjzoVAMrP6s5p1RACDzxkctLkgtAZLR9Eyr';
 
 interface Block {
   readonly blockhash: string;
@@ -254,6 +255,11 @@ suite('ledger', { skip: (await chainMissing()) ?? false }, () => {
     assert.equal((await post(' '.repeat(1024 * 1024 + 1))).status, 413);
     const info = await post(JSON.stringify({ ...item(1, 'getAccountInfo'), params: [FAUCET] }));
     assert.match(info.text, /"rentEpoch":18446744073709551615[,}]/);
+    // What is set is exempt from rent, as every account that a node makes.
+    const set = { lamports: 5_000_000, owner: FAUCET, data: new Uint8Array(3) };
+    await chain.setAccount(STRANGER, set);
+    const given = await post(JSON.stringify({ ...item(1, 'getAccountInfo'), params: [STRANGER] }));
+    assert.match(given.text, /"rentEpoch":18446744073709551615[,}]/);
     assert.equal(await (await fetch(`${chain.rpcUrl}/health`)).text(), 'ok');
     await chain.stop();
   });

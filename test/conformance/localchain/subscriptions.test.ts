@@ -106,6 +106,34 @@ suite('subscriptions', { skip: (await chainMissing()) ?? false }, () => {
     client.socket.close();
   });
 
+  test('accounts are told at each commitment where blocks are final at once', async (t) => {
+    const own = await startChain({ consensus: 'alpenglow' });
+    t.after(() => own.stop());
+    const key = target.publicKey.toString();
+    await own.fund(payer.publicKey.toString(), 10 * LAMPORTS_PER_SOL);
+    const client = await listen(own.wsUrl);
+    const filters = [{ memcmp: { offset: 0, bytes: '' } }, { dataSize: 0 }];
+    const ids: unknown[] = [];
+    for (const commitment of ['processed', 'confirmed', 'finalized']) {
+      ids.push((await client.call('accountSubscribe', key, { commitment, encoding: 'base64' })).result);
+      const options = { commitment, encoding: 'base64', filters };
+      ids.push((await client.call('programSubscribe', SystemProgram.programId.toString(), options)).result);
+    }
+    await own.connection.sendTransaction(transfer(), [payer]);
+    await own.seal(2);
+    const told = (id: unknown) =>
+      client.heard
+        .filter(({ params }) => params?.subscription === id)
+        .map(({ params }) => JSON.stringify(params!.result.value));
+    // By now all of it has been sent.
+    await client.call('getSlot').catch(() => undefined);
+    for (const [at, id] of ids.entries()) {
+      const lamports = `"lamports":${LAMPORTS_PER_SOL / 10},`;
+      assert.equal(told(id).filter((text) => text.includes(lamports)).length, 1, `subscription ${at}`);
+    }
+    client.socket.close();
+  });
+
   // Asked of a node (Agave 4.2.1): the slice is part of what a subscription is, and not applied.
   test('notifications carry the whole account, whatever its slice', async () => {
     const client = await listen(chain.wsUrl);
