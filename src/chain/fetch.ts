@@ -168,7 +168,10 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       if (signal.aborted) return;
       options.count('retried', codeOf(error) ?? 'unknown');
       // Nobody is left who could say otherwise.
-      if (ask.saidSkipped.size > 0 && !ask.isProven) return void asks.delete(ask.slot);
+      if (ask.saidSkipped.size > 0 && !ask.isProven && asks.get(ask.slot) === ask) {
+        asks.delete(ask.slot);
+        return;
+      }
       // The remaining upstreams may be the ones that do not answer: the next attempt asks all again.
       ask.avoid.clear();
       later(ask);
