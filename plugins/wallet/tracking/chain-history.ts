@@ -264,9 +264,11 @@ export function createChainHistory(
     try {
       const own = await timeOf(slot);
       if (own !== null) return own;
-      const range = [Math.max(0, slot - UNTIMED_SLOTS), slot - 1, { commitment: 'confirmed' }];
-      const earlier = await call<readonly number[]>('getBlocks', range, signal);
-      for (const one of earlier.toReversed().slice(0, MAX_UNTIMED_BLOCKS)) {
+      const range = [Math.max(0, slot - UNTIMED_SLOTS), slot, { commitment: 'confirmed' }];
+      const [reached, ...earlier] = (await call<readonly number[]>('getBlocks', range, signal)).toReversed();
+      // A node that is behind lists up to its tip, without a word: its last block is not the nearest earlier one.
+      if (reached !== slot) return null;
+      for (const one of earlier.slice(0, MAX_UNTIMED_BLOCKS)) {
         const time = await timeOf(one);
         if (time !== null) return time;
       }

@@ -37,7 +37,7 @@ const TIP_MS = 250;
 const MAX_LAG_SLOTS = 8;
 const FIRST_SLOT = 1_000;
 const BLOCKS = 60;
-const DEEPEST_FORK = 12;
+const DEEPEST_FORK = 31;
 const NODE_METHODS = [
   'getSlot',
   'getBlockHeight',
@@ -411,18 +411,25 @@ function standardCall(bed: Bed): Call {
         isComplete(bed, text, (of) => wanted(from(of, Number(first))))
       )
         return 'says its first slot';
-      if (mayPassOn(bed, method, params)) for (const of of moments(bed)) if (isOfNode(text, of)) return 'passed on';
+      const end = method === 'getBlocks' && typeof params[1] === 'number' ? params[1] : undefined;
+      if (mayPassOn(bed, method, commitment ?? 'finalized', end))
+        for (const of of moments(bed)) if (isOfNode(text, of)) return 'passed on';
       return fail(bed, { phase, method, params, first }, text, wanted(bed.chain));
     },
   };
 }
 
 /** Whether the list of a node that lacks a part may be passed on: the daemon holds nothing that helps. */
-function mayPassOn({ view, hasLedger, index, heldFrom }: Bed, method: string, [, second]: readonly unknown[]): boolean {
+function mayPassOn(bed: Bed, method: string, commitment: Commitment, end = Number.MAX_SAFE_INTEGER): boolean {
+  const { view, hasLedger, index, heldFrom } = bed;
   const isBare = !hasLedger || (method === 'getSignaturesForAddress' && index !== 'window');
-  if (view.kind === 'behind') return !hasLedger || (isBare && view.slots <= MAX_LAG_SLOTS);
-  const end = method === 'getBlocks' && typeof second === 'number' ? second : Number.MAX_SAFE_INTEGER;
+  if (view.kind === 'behind') return !hasLedger || (isBare && lagOf(bed, view.slots, commitment) <= MAX_LAG_SLOTS);
   return view.kind === 'pruned' && (isBare || heldFrom >= Math.min(view.first, end + 1));
+}
+
+/** By how much a node is behind the daemon, which has seen nothing newer since the chain moved. */
+function lagOf({ chain, earlier }: Bed, slots: number, commitment: Commitment): number {
+  return Math.min(slots, ...earlier.map((before) => slots - (tipOf(chain, commitment) - tipOf(before, commitment))));
 }
 
 function nodeText(chain: ModelChain, view: NodeView, method: string, params: readonly unknown[]): string {
@@ -650,7 +657,7 @@ function enhancedCall(bed: Bed): Call {
         isComplete(bed, text, (of) => wanted(from(of, Number(first))))
       )
         return 'says its first slot';
-      const isPassed = mayPassOn(bed, 'getSignaturesForAddress', []);
+      const isPassed = mayPassOn(bed, 'getSignaturesForAddress', commitment);
       if (isPassed && isComplete(bed, text, (of) => wanted(seenBy(of, bed.view)))) return 'passed on';
       return fail(bed, { phase, path, first }, text, wanted(bed.chain));
     },

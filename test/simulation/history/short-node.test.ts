@@ -103,6 +103,23 @@ test('the time of a block without one is unknown where nobody has the earlier bl
   }
 });
 
+test('a node that is behind gives no block the time of its own tip', async (t) => {
+  const { blocks, reader } = await createBed(t, 50);
+  const at = blocks.findLastIndex(({ time }, index) => time === null && index < 58);
+  const wanted = blocks.slice(0, at).findLast(({ time }) => time !== null)!.time;
+  const { slot } = blocks[at]!;
+  // Another node of the same upstream gives the times.
+  const timeBehind = async (tip: number) => {
+    const view = { kind: 'behind', slots: blocks.at(-1)!.slot - tip } as const;
+    const history = createChainHistory(reader(view), { concurrency: 2, historyFloorSlot: 0 });
+    return await history.blockTime(slot, AbortSignal.timeout(30_000));
+  };
+  assert.deepEqual(
+    [await timeBehind(slot), await timeBehind(slot - 1), await timeBehind(slot - 10)],
+    [wanted, null, null],
+  );
+});
+
 test('while nothing that is held is final, a node that lacks what is held cuts no list of final blocks', async (t) => {
   const { blocks, past, reader } = await createBed(t, 35);
   const ask = async (view: NodeView) => {
