@@ -54,7 +54,10 @@ const SEEDS = 20;
 const CALLS_PER_PHASE = 90;
 const FIRST_SLOT = 1_000;
 const BLOCKS = 110;
+const FORKS = 4;
 const DEEPEST_FORK = 31;
+/** All depths, in another order. */
+const depthOf = (fork: number): number => 1 + ((fork * 12) % DEEPEST_FORK);
 const ARCHIVE = process.env['PARHELION_LIST_ARCHIVE'] ?? 'ledger';
 assert.ok(ARCHIVE === 'ledger' || ARCHIVE === 'chdb', `PARHELION_LIST_ARCHIVE=${ARCHIVE} is neither ledger nor chdb`);
 
@@ -89,9 +92,12 @@ bySeed(SEEDS, (seeds) => {
       await phase(daemon, random, 'at rest');
       await fillGap(daemon);
       await phase(daemon, random, 'gap filled');
-      for (let turn = 0; turn < 4; turn++) {
+      for (let turn = 0; turn < FORKS; turn++) {
+        const depth = depthOf((seed - 1) * FORKS + turn);
+        await openUp(daemon, random, depth);
         const before = { ...daemon.chain };
-        daemon.chain = forked(daemon.chain, random, 1 + random.below(DEEPEST_FORK));
+        daemon.chain = forked(daemon.chain, random, depth);
+        assert.equal(before.blocks.filter((block) => !daemon.chain.blocks.includes(block)).length, depth);
         await phase(daemon, random, 'fork not followed', before);
         await follow(daemon, random);
         await phase(daemon, random, 'fork followed');
@@ -212,6 +218,15 @@ async function follow(daemon: Daemon, random: Sfc32): Promise<void> {
   for (const block of chain.blocks) if (block.slot > ancestor.slot) await append(ledger, block);
   daemon.released = chain.blocks;
   if (random.below(2) === 0) await ledger.finalize(chain.finalSlot);
+}
+
+/** So many blocks are not final, at least: finality is late. */
+async function openUp(daemon: Daemon, random: Sfc32, count: number): Promise<void> {
+  const { finalSlot } = daemon.chain;
+  const lacking = count - daemon.chain.blocks.filter(({ slot }) => slot > finalSlot).length;
+  if (lacking <= 0) return;
+  daemon.chain = { ...grown(daemon.chain, random, lacking), finalSlot };
+  await follow(daemon, random);
 }
 
 const readerOf = (daemon: Daemon): ChainReader =>
