@@ -34,7 +34,7 @@ import { isJoined, isPastKnown, readAccounts, type WalletNow } from '../store/wa
 import type { WalletAdmission } from './admission.ts';
 import type { ChainHistory, FetchedTransaction } from './chain-history.ts';
 import { entryOf, isOfEntry, type Overlay, readOverlay, touchOf } from './gather.ts';
-import { createPatience } from './patience.ts';
+import { behind, createPatience } from './patience.ts';
 import type { Schedule } from './upkeep.ts';
 import {
   beingIndexed,
@@ -121,15 +121,25 @@ export async function createView(
     }
   }
 
-  /** Reads the rows above the stored part, up to at least `atLeast`; none when the live range is fresh enough. */
+  /**
+   * Reads the rows above the stored part, up to at least `atLeast`; none when the live range is fresh enough. What is not final is then of one
+   * branch, that of the upstream: the stored part may be on another one, or go back to where a fork began at any moment.
+   */
   async function openOverlay(row: WalletNow, atLeast: number): Promise<Overlay> {
     const liveSlot = isJoined(row) ? row.live_slot : null;
     isAboveRead = liveSlot === null || liveSlot < atLeast || !isFresh(chain.status(), liveSlot);
     if (!isAboveRead) return { ...NOTHING, upTo: liveSlot as number };
     const isLive = liveSlot !== null;
-    const aboveSlot = liveSlot ?? (row.head as number);
-    const found = await patiently(() => readOverlay(parts, row, key, { aboveSlot, atLeast }, signal));
-    if ((await parts.upstream.firstSlot(address, signal)) > aboveSlot + 1) {
+    const head = row.head as number;
+    const storedTo = liveSlot ?? head;
+    const aboveSlot = Math.max(head, Math.min(storedTo, finalSlot));
+    const { found, firstSlot } = await patiently(async () => {
+      const read = await readOverlay(parts, row, key, { aboveSlot, storedTo, atLeast }, signal);
+      const first = await parts.upstream.firstSlot(address, signal);
+      if (first > read.aboveSlot + 1 && first <= storedTo + 1) throw behind();
+      return { found: read, firstSlot: first };
+    });
+    if (firstSlot > storedTo + 1) {
       // The upstream has pruned a part of it: the index has to restart above that.
       await store.write((tx) => parts.schedule(tx, [row.id]));
       throw beingIndexed(row.found);
@@ -179,13 +189,13 @@ export async function createView(
         if (!isPastKnown) return null;
         throw incompleteHistory(row.pruned_below ?? 0);
       }
-      const { rows } = await above(row);
+      const { rows, aboveSlot } = await above(row);
       const wanted = {
         mask,
         order,
         limit: limit + rows.length,
         above: Math.max(low, covered.above),
-        below: Math.min(high, covered.below),
+        below: Math.min(high, covered.below, endOf(aboveSlot)),
       };
       let stored = await readRows(row.id, wanted);
       if (await parts.resolvePlaces(stored, signal)) stored = await readRows(row.id, wanted);
@@ -255,7 +265,8 @@ export async function createView(
     async accountRows(account, below, limit) {
       const row = (await readWallet(address)) ?? first;
       const covered = coveredOf(row, clock.now());
-      const fresh = (await above(row)).accounts.get(account.address) ?? [];
+      const { accounts, aboveSlot } = await above(row);
+      const fresh = accounts.get(account.address) ?? [];
       const stored =
         covered === null
           ? []
@@ -264,7 +275,7 @@ export async function createView(
               limit: limit + fresh.length,
               order: 'desc',
               above: -1,
-              below: Math.min(below, covered.below),
+              below: Math.min(below, covered.below, endOf(aboveSlot)),
             });
       return unite<ViewRow>(
         await withoutMoved(stored, fresh),
@@ -310,7 +321,12 @@ export async function createView(
   };
 }
 
-const NOTHING: Omit<Overlay, 'upTo'> = { rows: [], accounts: new Map(), mints: new Map() };
+const NOTHING: Omit<Overlay, 'upTo'> = {
+  aboveSlot: Number.MAX_SAFE_INTEGER,
+  rows: [],
+  accounts: new Map(),
+  mints: new Map(),
+};
 
 /** Null before the first step. */
 function coveredOf(row: WalletNow, now: number): Covered | null {

@@ -328,6 +328,8 @@ export function touchOf(tx: NormalTransaction, { keys }: Pick<ChainBlock, 'keys'
 export interface Overlay {
   /** The wallet is completely known up to this slot; nothing above it is returned. */
   readonly upTo: number;
+  /** It has all rows above this slot: those that are stored above it do not count. */
+  readonly aboveSlot: number;
   /** Newest first. */
   readonly rows: readonly ViewRow[];
   /** Rows of the wallet's token accounts, by address (base58), newest first. */
@@ -347,6 +349,8 @@ export interface OverlayParts {
 export interface OverlayRange {
   /** Exclusive. */
   readonly aboveSlot: number;
+  /** At or above it. An upstream that is not above this slot has nothing to add to what is stored. */
+  readonly storedTo: number;
   /** Slot that the upstream must have reached. */
   readonly atLeast: number;
 }
@@ -381,14 +385,14 @@ export async function readOverlay(
   parts: OverlayParts,
   wallet: WalletRow,
   key: Uint8Array,
-  { aboveSlot, atLeast }: OverlayRange,
+  { aboveSlot, storedTo, atLeast }: OverlayRange,
   signal: AbortSignal,
 ): Promise<Overlay> {
   const { upstream, store, recent, commitment } = parts;
   const ask = { commitment, signal };
   const upTo = await upstream.slot(ask);
   if (upTo < atLeast) throw behind();
-  if (upTo <= aboveSlot) return { upTo: aboveSlot, rows: [], accounts: new Map(), mints: new Map() };
+  if (upTo <= storedTo) return { upTo: storedTo, aboveSlot: storedTo, rows: [], accounts: new Map(), mints: new Map() };
   const gatherer = createGatherer({
     upstream,
     wallet: key,
@@ -417,7 +421,7 @@ export async function readOverlay(
     if (found.length > MOST) throw beingIndexed(wallet.found);
   }
   checkPlaces(found);
-  return overlayOf(upTo, found, new Map([...gatherer.accounts].map(([text, { mint }]) => [text, mint])));
+  return overlayOf({ upTo, aboveSlot }, found, new Map([...gatherer.accounts].map(([text, { mint }]) => [text, mint])));
 }
 
 /** Nodes order the entries of a slot differently: a page in one order, continued in another, would skip a transaction. */
@@ -428,7 +432,11 @@ function checkPlaces(found: readonly Gathered[]): void {
   });
 }
 
-function overlayOf(upTo: number, found: readonly Gathered[], mints: ReadonlyMap<string, Uint8Array>): Overlay {
+function overlayOf(
+  range: Pick<Overlay, 'upTo' | 'aboveSlot'>,
+  found: readonly Gathered[],
+  mints: ReadonlyMap<string, Uint8Array>,
+): Overlay {
   const rows: ViewRow[] = [];
   const accounts = new Map<string, ViewRow[]>();
   found.forEach((one, at) => {
@@ -443,5 +451,5 @@ function overlayOf(upTo: number, found: readonly Gathered[], mints: ReadonlyMap<
       accounts.set(account, list);
     }
   });
-  return { upTo, rows, accounts, mints };
+  return { ...range, rows, accounts, mints };
 }
