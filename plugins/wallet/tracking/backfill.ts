@@ -68,7 +68,8 @@ export async function backfillWallet(
   deadlineMs: number,
   signal: AbortSignal,
 ): Promise<Step> {
-  const ask: AskOptions = { commitment: 'finalized', signal, lane: parts.lane };
+  // A signal of its own: whether a list was cut is a matter of this run.
+  const ask: AskOptions = { commitment: 'finalized', signal: AbortSignal.any([signal]), lane: parts.lane };
   const finalSlot = await parts.upstream.slot(ask);
   const wallet = await readWalletById(parts.store.read as Db, id);
   if (wallet === undefined || wallet.dropped_at !== null || wallet.refused !== null) return 'done';

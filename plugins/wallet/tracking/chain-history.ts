@@ -150,6 +150,12 @@ export function createChainHistory(
       group: lane ?? OWN_WORK.id,
     });
 
+  /**
+   * Calls in which a list ended where what is kept begins, because no node answered, or one that has less. What a node says later, which may
+   * have more, is no end of such a list.
+   */
+  const cut = new WeakSet<AbortSignal>();
+
   /** A fork may put another block into the slot: what is not final is not kept, where the follower knows what is. */
   function remember(slot: number, order: ReadonlyMap<string, number>): void {
     const { finalizedSlot } = chain.status();
@@ -337,24 +343,25 @@ export function createChainHistory(
     }
   }
 
-  /** The first slot of the node; while none answers, the one above what is final, or the first above it from which on all is kept. */
-  const firstKnown = (signal: AbortSignal): Promise<number> =>
-    whileSilent(
-      async () => {
-        const slot = await firstAvailable(signal);
-        // A node without history names a first slot too, and gives nothing from there on.
-        if (past !== null)
-          await call('getBlocks', [slot, slot], signal).catch((error: unknown) => {
-            if (isSilent(error)) throw error;
-          });
-        return slot;
-      },
-      async (kept) => {
-        const { finalSlot, newestSlot } = await kept.heads();
-        const { unknown } = await kept.states(finalSlot + 1, newestSlot);
-        return (unknown.at(-1) ?? finalSlot) + 1;
-      },
-    );
+  /** The one above what is final, or the first above it from which on all is kept. */
+  async function firstKept(kept: PastReader): Promise<number> {
+    const { finalSlot, newestSlot } = await kept.heads();
+    const { unknown } = await kept.states(finalSlot + 1, newestSlot);
+    return (unknown.at(-1) ?? finalSlot) + 1;
+  }
+
+  /** The first slot of the node; while none answers, and where a list of the call was cut, that of what is kept. */
+  const firstKnown = async (signal: AbortSignal): Promise<number> =>
+    await whileSilent(async () => {
+      if (past !== null && cut.has(signal)) return await firstKept(past);
+      const slot = await firstAvailable(signal);
+      // A node without history names a first slot too, and gives nothing from there on.
+      if (past !== null)
+        await call('getBlocks', [slot, slot], signal).catch((error: unknown) => {
+          if (isSilent(error)) throw error;
+        });
+      return slot;
+    }, firstKept);
 
   async function isFirstBlock(slot: number, signal: AbortSignal): Promise<boolean> {
     const config = {
@@ -387,12 +394,12 @@ export function createChainHistory(
       };
       const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane).catch(
         async (error: unknown) => {
-          // A node that has pruned what is kept here has nothing older either.
-          if (found !== null && isNotFound(error)) return [];
-          // While no node answers, the list ends where what is kept begins.
-          if (past === null || !isSilent(error)) throw error;
+          const isShort = found !== null && isNotFound(error);
+          if (!isShort && (past === null || !isSilent(error))) throw error;
+          cut.add(signal);
+          // A node that has pruned what is kept here has nothing older either. While no node answers, the list ends where what is kept begins.
           if (found !== null) return [];
-          const top = await fromPast(() => releasedList(past, { address, before, commitment }));
+          const top = await fromPast(() => releasedList(past!, { address, before, commitment }));
           if (top === null) throw error;
           silentTop = top;
           return [];

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
+import { createAddressList } from '../../../plugins/wallet/tracking/gather.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createPastReader } from '../../../src/archive/index.ts';
 import { createJoinedHistory } from '../../../src/archive/joined-history.ts';
@@ -22,6 +23,7 @@ import {
   type ModelChain,
   modelAddress,
   NodeError,
+  NodeGone,
   type NodeView,
   nodeAnswer,
 } from '../../helpers/list-model.ts';
@@ -68,6 +70,8 @@ function answerOf(chain: ModelChain, view: NodeView, method: string, params: rea
   try {
     return nodeAnswer(chain, view, method, params);
   } catch (error) {
+    if (error instanceof NodeGone)
+      throw new CodedError('CHAIN_UNREACHABLE', 'no upstream answers', { retryable: true });
     if (!(error instanceof NodeError)) throw error;
     throw new CodedError('CHAIN_RPC_ERROR', error.message, { facts: { method, rpcCode: error.code } });
   }
@@ -100,6 +104,42 @@ test('the time of a block without one is unknown where nobody has the earlier bl
   for (const [at, { slot }] of blocks.entries()) {
     const known = blocks.slice(40, at + 1).findLast(({ time }) => time !== null);
     if (at >= 40) assert.equal(await history.blockTime(slot, signal), known?.time ?? null, `slot ${slot}`);
+  }
+});
+
+test('a list that ended because no node answered is not complete once a node answers again', async (t) => {
+  const { blocks, past, reader } = await createBed(t, 50);
+  const kinds: NodeView[] = [{ kind: 'gone' }, { kind: 'no-history' }, { kind: 'pruned', first: blocks[45]!.slot }];
+  for (const view of kinds) {
+    const now: { view: NodeView } = { view };
+    const chain = {
+      call: (method: string, params: readonly unknown[]) => reader(now.view).call(method, params, undefined as never),
+    } as unknown as ChainReader;
+    const history = createChainHistory(chain, { concurrency: 2, historyFloorSlot: 0, past });
+    const read = async () => {
+      now.view = view;
+      const { signal } = new AbortController();
+      const ask = { commitment: 'finalized', signal } as const;
+      const list = createAddressList({
+        upstream: history,
+        address: modelAddress(0),
+        belowSlot: Number.MAX_SAFE_INTEGER,
+        before: null,
+        ask,
+      });
+      let lowest = Number.MAX_SAFE_INTEGER;
+      for (let entry = await list.peek(); entry !== null; entry = await list.peek()) lowest = list.take().slot;
+      now.view = { kind: 'complete' };
+      const [first, missing] = [
+        await history.firstSlot(modelAddress(0), signal),
+        await history.missingBelow(modelAddress(0), signal),
+      ];
+      return { lowest, first, missing };
+    };
+    const { lowest, first, missing } = await read();
+    const held = blocks[40]!.parentSlot + 1;
+    assert.ok(lowest >= held, `${view.kind}: ${lowest}`);
+    assert.deepEqual([first, missing], [held, held], view.kind);
   }
 });
 
