@@ -1,11 +1,15 @@
 /** One upstream over HTTP: what it may take, how long, and when it is let go. */
 import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { createSecureServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { createTransport, type Transport } from '../../../src/adapters/chain/rpc/transport.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
+import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
@@ -132,6 +136,41 @@ test('an upstream has so many calls at once and no more; those that wait lose th
   assert.equal(upstream.callsOf('hang').length, before + 2);
   controller.abort(new Error('enough'));
   await Promise.all(running);
+});
+
+test('an upstream that offers HTTP/2 is asked over HTTP/1.1, with no more connections than calls at once', {
+  ...WAIT,
+  skip: opensslMissing() ?? false,
+}, async (t) => {
+  const certificate = makeCertificate();
+  const versions = new Set<string>();
+  const held: ServerResponse[] = [];
+  const server = createSecureServer({ ...certificate, allowHTTP1: true }, (request, response) => {
+    versions.add(request.httpVersion);
+    held.push(response as unknown as ServerResponse);
+  });
+  let connections = 0;
+  server.on('secureConnection', () => (connections += 1));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  // The client reads it when it connects.
+  process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+  const own = createTransport(makeUpstream(`https://127.0.0.1:${port}`), 'test', createSystemClock());
+  t.after(async () => {
+    delete process.env['NODE_TLS_REJECT_UNAUTHORIZED'];
+    await own.close();
+    server.close();
+  });
+  const call = { tenant: OWN_WORK, body: '{}', timeoutMs: LONG_MS, maxBytes: 1_000 };
+  const asked = Array.from({ length: 6 }, async () => await whole((await own.send(call)).body));
+  for (let answered = 0; answered < asked.length; answered += 1) {
+    await until(() => held.length > 0, 'a call has come');
+    assert.ok(held.length <= 2, `${held.length} at once`);
+    held.shift()!.end('{}');
+  }
+  assert.deepEqual(await Promise.all(asked), Array(6).fill(2));
+  assert.deepEqual([...versions], ['1.1']);
+  assert.ok(connections <= 2, `${connections} connections`);
 });
 
 test('an answer that nobody reads is held back, not kept in memory, and is whole when it is read', WAIT, async () => {

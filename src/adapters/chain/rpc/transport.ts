@@ -79,7 +79,9 @@ function openPool(origin: string, connections: number, broke: () => void): Pool 
   const pool = new Pool(origin, {
     connections,
     pipelining: 1,
-    connect: patientConnector(buildConnector({ timeout: CONNECT_TIMEOUT_MS })),
+    // Over HTTP/2 `connections` would bound nothing; undici 8 chooses it by default.
+    allowH2: false,
+    connect: patientConnector(buildConnector({ timeout: CONNECT_TIMEOUT_MS, allowH2: false })),
     keepAliveTimeout: KEEP_ALIVE_MS,
     headersTimeout: 0,
     bodyTimeout: 0,
