@@ -224,8 +224,9 @@ suite('ledger', { skip: (await chainMissing()) ?? false }, () => {
     await chain.stop();
   });
 
-  test('the form of requests and answers: batch, notification of errors, bare integers', async () => {
+  test('the form of requests and answers: batch, notification of errors, bare integers', async (t) => {
     const chain = await startChain();
+    t.after(() => chain.stop());
     const post = async (body: string, type = 'application/json') => {
       const response = await fetch(chain.rpcUrl, { method: 'POST', headers: { 'content-type': type }, body });
       return { status: response.status, text: await response.text() };
@@ -261,6 +262,5 @@ suite('ledger', { skip: (await chainMissing()) ?? false }, () => {
     const given = await post(JSON.stringify({ ...item(1, 'getAccountInfo'), params: [STRANGER] }));
     assert.match(given.text, /"rentEpoch":18446744073709551615[,}]/);
     assert.equal(await (await fetch(`${chain.rpcUrl}/health`)).text(), 'ok');
-    await chain.stop();
   });
 });
