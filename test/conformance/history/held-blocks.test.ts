@@ -157,6 +157,49 @@ suite('blocks that the daemon holds', { skip: (await chainMissing()) ?? false },
     }
   });
 
+  test('while a fork is not followed yet, the rows that are not final are those of the branch of the node', async (t) => {
+    const bed = prepare(t, await startChain({ finalityDepth: FINALITY }));
+    const { chain } = bed;
+    const address = Keypair.generate().publicKey.toBase58();
+    const pay = async (count: number) => {
+      for (let at = 0; at < count; at += 1) await chain.fund(address, LAMPORTS_PER_SOL);
+    };
+    const daemon = await bed.start();
+    await until(async () => (await stateOf(daemon)).cursorSlot !== null, 'the daemon follows the chain');
+    await pay(12);
+    await caughtUp(bed, daemon);
+    await pageOf(daemon, 'getTransactionsForAddress', [address, { commitment: 'confirmed' }]);
+    // Its index joins the blocks that are followed once these are final.
+    await chain.seal(FINALITY * 2);
+    await caughtUp(bed, daemon);
+    await until(async () => {
+      const { out } = await runCommand(['wallet', 'status', '--config', daemon.configFile]);
+      return /current/.test(out);
+    }, 'the index follows');
+    await pay(6);
+    await caughtUp(bed, daemon);
+    const listed = async () =>
+      (await chain.connection.getSignaturesForAddress(new PublicKey(address), {}, 'confirmed')).map(
+        ({ signature }) => signature,
+      );
+    const before = await listed();
+    const tip = await slotOf(chain, 'confirmed');
+    // The daemon hears of the other branch, and cannot read its blocks.
+    chain.faults.set([
+      { action: 'rpcError', code: -32004, match: { method: 'getBlock', slots: [tip - 4, tip + 1_000] } },
+    ]);
+    await chain.fork({ depth: 5, replay: 'none', extraBlocks: 3 });
+    await pay(6);
+    const after = await listed();
+    await until(async () => {
+      const { data } = await pageOf(daemon, 'getTransactionsForAddress', [address, { commitment: 'confirmed' }]);
+      const found = data.map(({ signature }) => signature);
+      // Never the rows of one branch above those of the other.
+      assert.deepEqual(found, found.includes(after[0]!) ? after : before);
+      return found.includes(after[0]!);
+    }, 'the rows of the other branch');
+  });
+
   test('a gap that only the ledger lacks is on record, and is filled for good', async (t) => {
     const bed = prepare(t, await startChain({ finalityDepth: FINALITY }), ['access', 'proxy', 'wallet', 'history']);
     const { chain } = bed;
