@@ -107,6 +107,23 @@ test('the time of a block without one is unknown where nobody has the earlier bl
   }
 });
 
+test('rows that are held are the list where a pruned node does not know the oldest of them', async (t) => {
+  const { blocks, past, reader } = await createBed(t, 50);
+  const chain = reader({ kind: 'pruned', first: blocks[47]!.slot });
+  const joined = createJoinedHistory({ past, chain, clock: createSystemClock() });
+  const query = { limit: 1_000, commitment: 'finalized', tenant: OWN_WORK } as const;
+  const list = await joined.signatures({
+    ...query,
+    address: modelAddress(0),
+    before: null,
+    until: null,
+    minContextSlot: null,
+  });
+  const held = blocks.slice(40, 51).flatMap(({ transactions }) => transactions);
+  const wanted = held.filter(({ addresses }) => addresses.includes(0)).map(({ signature }) => signature);
+  assert.deepEqual([list?.rows.map(({ signature }) => signature), list?.end.kind], [wanted.toReversed(), 'pruned']);
+});
+
 test('a list that ended because no node answered is not complete once a node answers again', async (t) => {
   const { blocks, past, reader } = await createBed(t, 50);
   const kinds: NodeView[] = [{ kind: 'gone' }, { kind: 'no-history' }, { kind: 'pruned', first: blocks[45]!.slot }];
