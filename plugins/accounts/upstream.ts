@@ -3,6 +3,7 @@ import { decode32Into } from '../../src/lib/base58.ts';
 import { gather } from '../../src/lib/gather.ts';
 import { skipBlanks } from '../../src/lib/json.ts';
 import { readRpcReply, rpcRequest } from '../../src/lib/json-rpc.ts';
+import { RpcReplyScan } from '../../src/lib/rpc-reply-scan.ts';
 import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import { retryAfterMs } from '../../src/runtime/waiting.ts';
@@ -18,7 +19,7 @@ import {
 const PAUSE_MS = 200;
 /** Longest Retry-After that is respected. */
 const MAX_PAUSE_MS = 300_000;
-/** Answers up to this size hold no list of keys: they are parsed as a whole. */
+/** Answers up to this size are parsed as a whole, for what they refuse. */
 const SMALL_BYTES = 65_536;
 
 export interface AskOptions {
@@ -112,23 +113,26 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
     keys: (method, params, options) =>
       ask(method, params, options, async (body) => {
         const scan = createKeyScan();
+        // Long answers are checked as they come: a part of a list is not a shorter list.
+        const reply = new RpcReplyScan(OUR_ID);
         const head: Buffer[] = [];
         let size = 0;
-        let tail: Buffer = Buffer.alloc(0);
         try {
           for await (const chunk of body as AsyncIterable<Buffer>) {
             if (size < SMALL_BYTES) head.push(chunk);
             size += chunk.length;
             scan.take(chunk);
             options.count(scan.count);
-            tail = chunk.length > 64 ? chunk.subarray(-64) : Buffer.concat([tail, chunk]).subarray(-64);
+            const fault = reply.take(chunk);
+            if (fault !== null && size > SMALL_BYTES) throw new TryNext(fault);
           }
         } catch (error) {
           body.destroy();
           throw error instanceof RangeError ? new TryNext(error.message) : error;
         }
         if (size <= SMALL_BYTES) resultOf(Buffer.concat(head), method);
-        else if (!/[}]\s*$/.test(tail.toString('latin1'))) throw new TryNext('the answer is cut off');
+        const fault = reply.end() ?? (reply.hasError ? 'an error longer than a list' : null);
+        if (fault !== null) throw new TryNext(fault);
         // The context stands at the beginning of what nodes send; where it does not, pages are of any slot.
         const slot = /"context"\s*:\s*\{[^{}]*"slot"\s*:\s*(\d{1,15})/.exec(
           Buffer.concat(head).subarray(0, 4_096).toString('latin1'),

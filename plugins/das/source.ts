@@ -162,8 +162,9 @@ export function createSource(
 
   async function withSlot<T>(method: string, first: readonly unknown[], options: object): Promise<Answered<T>> {
     const minContextSlot = newest === 0 ? {} : { minContextSlot: newest };
-    const answer = await call<Slotted<T>>(method, [...first, { commitment, ...options, ...minContextSlot }]);
-    const at = answer.context.slot;
+    const answer = await call<Slotted<T> | null>(method, [...first, { commitment, ...options, ...minContextSlot }]);
+    const at = answer?.context?.slot;
+    if (answer === null || at === undefined) throw refusal(method, wrongForm(method), signal);
     // An index must not be written from an older state, whatever a node makes of `minContextSlot`.
     if (at < atLeast) throw refusal(method, olderThanAsked(method), signal);
     slot = slot === 0 ? at : Math.min(slot, at);
@@ -321,6 +322,9 @@ const olderThanAsked = (method: string) =>
     facts: { method, rpcCode: BEHIND },
     retryable: true,
   });
+
+const wrongForm = (method: string) =>
+  new CodedError('CHAIN_BAD_RESPONSE', `${method}: the answer has no slot`, { retryable: true });
 
 function refusal(method: string, cause: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return new RpcError('unavailable');

@@ -42,12 +42,20 @@ export interface RpcErrorObject {
   readonly data?: unknown;
 }
 
-/** A parsed reply: its error object if it has one, else its result, which may be null. Null when the value is no reply. */
+const CODE_AS_TEXT = /^-?\d{1,9}$/;
+
+/**
+ * A parsed reply: its error object if it has one, else its result, which may be null. Null when the value is no reply: neither of the two,
+ * both, an error that is no object or has no code. Some providers write the code as text.
+ */
 export function rpcReplyOf(value: unknown): { readonly error: RpcErrorObject } | { readonly result: unknown } | null {
   if (!isPlainObject(value)) return null;
-  const { error } = value;
-  if (isPlainObject(error) && Number.isInteger(error['code'])) return { error: error as unknown as RpcErrorObject };
-  return 'result' in value ? { result: value['result'] } : null;
+  const { error = null, result } = value;
+  if (error === null) return 'result' in value ? { result } : null;
+  if (!isPlainObject(error) || (result ?? null) !== null) return null;
+  const { code } = error;
+  const number = typeof code === 'string' && CODE_AS_TEXT.test(code) ? Number(code) : code;
+  return Number.isInteger(number) ? { error: { ...error, code: number } as unknown as RpcErrorObject } : null;
 }
 
 /** Positions of the parts of a JSON-RPC response in its bytes. Exactly one of `result` and `error` is set. */

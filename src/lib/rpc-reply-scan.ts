@@ -67,6 +67,11 @@ export class RpcReplyScan {
     return this.#fault ?? (this.#place === 'done' ? null : 'it is cut off');
   }
 
+  /** Whether it has an error that is not null. */
+  get hasError(): boolean {
+    return this.#hasError;
+  }
+
   /** A byte of the response itself, outside of names and values. */
   #member(byte: number): void {
     const { length } = this.#open;

@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
+import { REPLY_FAULTS } from '../../helpers/reply-faults.ts';
+import { startUpstream } from '../../helpers/upstream.ts';
 
 const PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA';
 /** A million with `npm run accounts:million`. */
@@ -151,5 +153,47 @@ test('lists that are too large, and lists without room, are refused with a reaso
     const answer = await ask({ limit: 10 });
     assert.deepEqual([answer.status, answer.body.error.code], [status, code], answer.text);
     assert.match(answer.body.error.data.details, details);
+  }
+});
+
+test('a list that is not the whole answer to the call is asked of the next node: a part is no shorter list', async (t) => {
+  const keys = Array.from({ length: 1_000 }, (_, at) => keyOf(at));
+  const value = keys.map((pubkey) => `{"pubkey":"${pubkey}","account":${accountText('')}}`);
+  const whole = Buffer.from(`{"jsonrpc":"2.0","result":{"context":{"slot":500},"value":[${value.join(',')}]},"id":1}`);
+  const faults = {
+    ...REPLY_FAULTS,
+    'cut behind an account': (body: Buffer) => body.subarray(0, body.indexOf(keys[500]!) - '{"pubkey":"'.length - 1),
+    'with a long error': () =>
+      Buffer.from(`{"jsonrpc":"2.0","error":{"code":-32000,"message":"${'x'.repeat(70_000)}"},"id":1}`),
+  };
+  const nodes = [await startUpstream(), await startUpstream()] as const;
+  let fault = (body: Buffer): Buffer => body;
+  for (const [at, node] of nodes.entries())
+    node.on('getProgramAccounts', ({ id }) => {
+      const asked = Buffer.from(whole.toString().replace(/"id":1}$/, `"id":${String(id)}}`));
+      return { chunks: [(at === 0 ? fault(asked) : asked).toString()] };
+    });
+  // It stays the first choice, however often it fails.
+  const upstream = { urls: nodes.map(({ url }) => ({ url })), healthIntervalMs: 3_600_000, coolDownMs: 1 };
+  const daemon = await startDaemon({
+    chain: { rpcUrl: nodes[0].url },
+    config: { plugins: ['access', 'proxy', 'accounts'], follow: { enabled: false }, upstream },
+  });
+  t.after(async () => {
+    await daemon.stop();
+    await Promise.all(nodes.map((node) => node.stop()));
+  });
+  for (const [at, [name, made]] of Object.entries(faults).entries()) {
+    fault = made;
+    const asked = nodes.map((node) => node.callsOf('getProgramAccounts').length);
+    // Lists are kept by program.
+    const params = [keyOf(5_000 + at), { encoding: 'base64', limit: 1_000 }];
+    const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, {
+      method: 'POST',
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getProgramAccountsV2', params }),
+    });
+    const text = await response.text();
+    const more = nodes.map((node, of) => node.callsOf('getProgramAccounts').length - asked[of]!);
+    assert.deepEqual(more, [1, 1], `${name}: ${text.slice(0, 200)}`);
   }
 });

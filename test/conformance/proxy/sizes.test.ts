@@ -14,6 +14,7 @@ import { gunzipSync } from 'node:zlib';
 import { Keypair } from '@solana/web3.js';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { REPLY_FAULTS } from '../../helpers/reply-faults.ts';
 import { byCase } from '../../helpers/run-part.ts';
 import { legacy, transfer } from '../sender/transactions.ts';
 import { until } from './rpc-client.ts';
@@ -238,33 +239,13 @@ byCase(CASES, (cases) => {
   });
 });
 
-/** What is wrong with an answer of 200, from the whole one. */
-const FAULTS: Readonly<Record<string, (whole: Buffer) => Buffer>> = {
-  empty: () => Buffer.alloc(0),
-  'cut at its end': (whole) => whole.subarray(0, -1),
-  'cut before its id': (whole) => whole.subarray(0, -8),
-  'cut in the middle': (whole) => whole.subarray(0, Math.floor(whole.length / 2)),
-  'of another call': (whole) => Buffer.from(whole.toString().replace(/"id":.*\}$/, '"id":"other"}')),
-  'without an id': (whole) => Buffer.from(whole.toString().replace(/,"id":.*\}$/, '}')),
-  'twice in one body': (whole) => Buffer.concat([whole, whole]),
-  'with text behind it': (whole) => Buffer.concat([whole, Buffer.from('<!-- x -->')]),
-  'in a list': (whole) => Buffer.concat([Buffer.from('['), whole, Buffer.from(']')]),
-  'with an error that is text': (whole) => Buffer.from(whole.toString().replace('"result"', '"error"')),
-  'with an error that is a list': (whole) =>
-    Buffer.from(whole.toString().replace('"result":', '"error":[').replace(/,"id"/, '],"id"')),
-  'with a result and an error': (whole) =>
-    Buffer.from(whole.toString().replace('"id"', '"error":{"code":1,"message":"x"},"id"')),
-  'with brackets that do not match': (whole) =>
-    Buffer.from(whole.toString().replace('"result":', '"result":[').replace(/,"id"/, '},"id"')),
-};
-
-const BREAKS = Object.keys(FAULTS).flatMap((fault) =>
+const BREAKS = Object.keys(REPLY_FAULTS).flatMap((fault) =>
   [66_000, 100, 140_000].flatMap((size) => Object.keys(SENDINGS).map((sending) => ({ fault, size, sending }))),
 );
 
 byCase(BREAKS, (cases) =>
   test('an answer that is not the whole answer to the call never arrives as a clean one', async (t) => {
-    const broken = new Map<string, (whole: Buffer) => Buffer>(Object.entries(FAULTS));
+    const broken = new Map<string, (whole: Buffer) => Buffer>(Object.entries(REPLY_FAULTS));
     const first = await startNode(t, false, ({ id, params: [size, fault, sending] }, response) =>
       SENDINGS[sending as string]!(response, broken.get(fault as string)!(answerOf(size as number, id))),
     );

@@ -8,6 +8,7 @@ import { OWN_WORK } from '../../../src/ports/access.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { REPLY_FAULTS } from '../../helpers/reply-faults.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
 async function readerOver(t: TestContext, count: number) {
@@ -62,9 +63,29 @@ test('errors of nodes and answers that are none', async (t) => {
   const code = async () => await reader.callText('getTransaction', ['x'], { tenant: OWN_WORK }).then(String, codeOf);
   answer('{"jsonrpc":"2.0","error":{"code":-32015,"message":"version"},"id":1}');
   assert.equal(await code(), 'CHAIN_RPC_ERROR');
-  // Which of the two is meant cannot be told.
-  answer('{"jsonrpc":"2.0","result":{"slot":1},"result":{"slot":2},"id":1}');
-  assert.equal(await code(), 'CHAIN_BAD_RESPONSE');
   answer('<html>');
   assert.equal(await code(), 'CHAIN_UNREACHABLE');
+});
+
+test('what is not the whole answer to the call is asked of the next upstream', async (t) => {
+  const odd = {
+    'with a member twice': '{"jsonrpc":"2.0","result":{"slot":1},"result":{"slot":2},"id":1}',
+    'with a code that is text':
+      '{"jsonrpc":"2.0","error":{"code":"-32429","message":"rate limited"},"result":null,"id":1}',
+    'with an error without a code': '{"jsonrpc":"2.0","error":{"message":"overloaded"},"result":null,"id":1}',
+    'with an error that is text, beside null': '{"jsonrpc":"2.0","error":"overloaded","result":null,"id":1}',
+  };
+  const whole = Buffer.from('{"jsonrpc":"2.0","result":{"slot":1},"id":1}');
+  const bodies = Object.entries(REPLY_FAULTS).map(([name, fault]) => [name, fault(whole).toString()]);
+  for (const [name, body] of [...bodies, ...Object.entries(odd)] as [string, string][]) {
+    // Parsed, the last of two members counts, as it does for JSON.parse.
+    for (const way of name === 'with a member twice' ? (['callText'] as const) : (['call', 'callText'] as const)) {
+      const { reader, upstreams } = await readerOver(t, 2);
+      upstreams[0]!.on('getTransaction', { chunks: body === '' ? [] : [body] });
+      upstreams[1]!.on('getTransaction', { result: '{"slot":7}' });
+      const found = await reader[way]('getTransaction', ['x'], { tenant: OWN_WORK });
+      assert.deepEqual(way === 'call' ? found : JSON.parse(String(found)), { slot: 7 }, `${name}: ${way}`);
+      assert.equal(upstreams[0]!.callsOf('getTransaction').length, 1, name);
+    }
+  }
 });

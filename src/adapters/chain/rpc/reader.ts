@@ -48,7 +48,7 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
     method: string,
     params: readonly unknown[],
     options: ChainCallOptions,
-    how: Pick<AskAll, 'scan' | 'isEmpty'> = {},
+    how: Pick<AskAll, 'scan' | 'isEmpty' | 'check'> = {},
   ): Promise<unknown> {
     const asked: AskAll = {
       method,
@@ -114,7 +114,9 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
 
   async function callText(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<string> {
     const isEmpty = (result: unknown) => result === 'null';
-    const result = await ask(method, params, options, { scan: resultText, isEmpty });
+    // What is no text could be parsed and is no reply all the same: a member twice.
+    const check = (result: unknown) => (typeof result === 'string' ? null : `its answer to ${method} is no JSON-RPC`);
+    const result = await ask(method, params, options, { scan: resultText, isEmpty, check });
     if (typeof result === 'string') return result;
     throw new CodedError('CHAIN_BAD_RESPONSE', `the answer to ${method} is not JSON`, { retryable: true });
   }
