@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
-import { defineRoute, empty, JsonText, json, RequestError, type Route, Type } from '../plugin/plugin.ts';
+import { createBudgets } from '../budgets.ts';
+import { defineRoute, empty, GateRefusal, JsonText, json, RequestError, type Route, Type } from '../plugin/plugin.ts';
 import type { Caller } from '../ports/access.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createHttpMeter } from './meter.ts';
@@ -34,6 +35,12 @@ const routes: readonly Route[] = [
     handler: ({ body, rawBody }) => json({ ...body, bytes: rawBody?.length, big: 2n ** 64n }, 201),
   }),
   defineRoute({ ...common, method: 'DELETE', path: '/things/:id', handler: () => empty() }),
+  defineRoute({
+    ...common,
+    method: 'GET',
+    path: '/budget',
+    handler: ({ tenant }) => json({ id: tenant.id, limit: tenant.limit('upstreamCalls') }),
+  }),
 ];
 const limits = { bodyLimitBytes: 1_000, handlerTimeoutMs: 1_000 };
 const meter = createHttpMeter(createMetricsRegistry().scope('http'));
@@ -42,21 +49,18 @@ const router = createRouter(
   routes.map((route) => compileRoute(route, limits, validator, meter)),
   1_000,
 );
-const ask = (method: string, path: string, body?: unknown) =>
-  injectCall(
-    router,
-    { gate: null },
-    {
-      method,
-      path,
-      body,
-      caller,
-      requestId: 'r',
-      remoteAddress: '127.0.0.1',
-      log: createMemoryLog(),
-      signal: new AbortController().signal,
-    },
-  );
+type Parts = Parameters<typeof injectCall>[1];
+const ask = (method: string, path: string, body?: unknown, parts: Parts = { gate: null }) =>
+  injectCall(router, parts, {
+    method,
+    path,
+    body,
+    caller,
+    requestId: 'r',
+    remoteAddress: '127.0.0.1',
+    log: createMemoryLog(),
+    signal: new AbortController().signal,
+  });
 const refusal = (status: number) => (error: unknown) => error instanceof RequestError && error.status === status;
 
 test('a call gets the same answer as from the listener', async () => {
@@ -88,4 +92,19 @@ test('a call that the listener would refuse is refused', async () => {
     await assert.rejects(ask('GET', path), refusal(400), path);
   for (const body of [undefined, {}, { name: 1 }, [], 'x'])
     await assert.rejects(ask('POST', '/things', body), refusal(400));
+});
+
+test('what a page asks of upstreams has the budgets of its project from the first call on, also of one that is disabled', async () => {
+  const admit = () => assert.fail('reads are not admitted');
+  const of = (callerOf: () => Promise<Caller>) =>
+    ask('GET', '/budget', undefined, {
+      gate: { admit, callerOf } as unknown as Parts['gate'],
+      budgets: createBudgets(),
+    });
+  const known = await of(async () => ({ ...caller, budgets: { upstreamCalls: 3 } as Caller['budgets'] & object }));
+  assert.equal(known.text, '{"id":"p","limit":3}');
+  const disabled = await of(async () => {
+    throw new GateRefusal('bad-key');
+  });
+  assert.equal(disabled.text, '{"id":"p","limit":null}');
 });

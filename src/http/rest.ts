@@ -194,6 +194,17 @@ interface InjectParts {
 const projectOf = async (gate: Gate | null, caller: Caller): Promise<Caller> =>
   gate?.callerOf === undefined ? caller : await gate.callerOf(caller.projectId);
 
+/** The project with the budgets of its plan, which a page does not know. One that cannot call may be looked at, as the caller names it. */
+async function tenantProject(gate: Gate | null, caller: Caller, isAdmitted: boolean): Promise<Caller> {
+  if (isAdmitted) return caller;
+  try {
+    return await projectOf(gate, caller);
+  } catch (error) {
+    if (error instanceof GateRefusal) return caller;
+    throw error;
+  }
+}
+
 /**
  * Calls a route without a socket: the same routes and checks as over HTTP, without authentication. Calls that change data of a project,
  * and those with `isCharged`, pass the gate like calls with its key. Throws the errors of the handler, GateRefusal, and RequestError 400,
@@ -229,7 +240,8 @@ async function callRoute(router: Router, { gate, budgets }: InjectParts, call: I
       payForSize(gate, call.caller, rawBody.length, route.price?.groups[0]);
     const received = { method: call.method, target, headers: {}, rawBody, admission };
     // What the route asks of upstreams counts for the project, also for a page that only reads.
-    const tenant = (call.caller === null ? undefined : budgets?.tenantOfProject(call.caller)) ?? OWN_WORK;
+    const project = call.caller === null ? null : await tenantProject(gate, call.caller, call.asAdmitted === true);
+    const tenant = (project === null ? undefined : budgets?.tenantOfProject(project)) ?? OWN_WORK;
     const reply = await route.handler(readRequest({ ...call, tenant }, received, compiled, match.params));
     status = reply.status;
     if (reply.json instanceof JsonText) ownCredits = reply.json.credits;
