@@ -1,3 +1,4 @@
+import { isPlainObject } from '../lib/json.ts';
 import type { RpcErrorObject } from '../lib/json-rpc.ts';
 
 /**
@@ -203,6 +204,16 @@ export function meaningOfNodeError({ code, message, data }: NodeErrorLike, metho
 }
 
 /** An error object as it came. */
+/** Of an error in JSON text; one that is no object says nothing. */
+export function meaningOfErrorText(text: string, method: string): NodeErrorMeaning {
+  try {
+    const error: unknown = JSON.parse(text);
+    return isPlainObject(error) ? meaningOfNodeError(error, method) : 'unknown';
+  } catch {
+    return 'unknown';
+  }
+}
+
 export type NodeErrorLike = { readonly [Name in keyof RpcErrorObject]?: unknown };
 
 /** Whether the error is given to the caller, without another upstream being asked. */

@@ -9,6 +9,12 @@ import {
 } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { backoffMs } from '../../../src/runtime/waiting.ts';
+import {
+  isFinalAnswer,
+  isMoreUseful,
+  meaningOfErrorText,
+  type NodeErrorMeaning,
+} from '../../../src/solana/node-errors.ts';
 import type { ProxyConfig } from '../config.ts';
 import { createLink, isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
 import { createRepeats, type Repeats } from './repeats.ts';
@@ -48,9 +54,16 @@ interface SharedSubscription {
   leaveQuarantine: () => void;
   link: Link | null;
   readonly refusedBy: Set<string>;
+  /** The most useful refusal of upstreams, before any accepted it. */
+  refusal: SaidNo | null;
   /** What it has told; filled with `deduplicate` only. */
   readonly repeats: Repeats;
   cancelTimeout: () => void;
+}
+
+interface SaidNo {
+  readonly meaning: NodeErrorMeaning;
+  readonly errorText: string;
 }
 
 export function createHub(parts: HubParts): Hub {
@@ -93,11 +106,12 @@ export function createHub(parts: HubParts): Hub {
       leaveQuarantine: () => {},
       link: null,
       refusedBy: new Set(),
+      refusal: null,
       repeats: createRepeats(),
       cancelTimeout: () => {},
     };
     shared.cancelTimeout = clock.timeout(parts.limits.subscribeTimeoutMs, () => {
-      if (!shared.accepted) end(shared, (subscriber) => subscriber.refused({ error: new RpcError('timeout') }));
+      if (!shared.accepted) refuse(shared, new RpcError('timeout'));
     });
     all.set(key, shared);
     byPlaced.set(shared.placed, shared);
@@ -129,6 +143,8 @@ export function createHub(parts: HubParts): Hub {
       },
       refused: (errorText) => {
         leave();
+        // Whose answer it is, it did not close the connection over it.
+        shared.cleared = true;
         onRefused(shared, errorText);
       },
       condemned: () => {
@@ -156,9 +172,14 @@ export function createHub(parts: HubParts): Hub {
       retryIn(placement.kind === 'rest' ? placement.ms : parts.limits.subscribeTimeoutMs);
     } else {
       const details = placement.kind === 'full' ? 'no room for more subscriptions' : undefined;
-      const error = new RpcError('unavailable', details === undefined ? {} : { details });
-      end(shared, (subscriber) => subscriber.refused({ error }));
+      refuse(shared, new RpcError('unavailable', details === undefined ? {} : { details }));
     }
+  }
+
+  /** Ends one that no upstream accepted: with what the upstreams said, or with ours if none said anything. */
+  function refuse(shared: SharedSubscription, error: RpcError): void {
+    const { refusal } = shared;
+    end(shared, (subscriber) => subscriber.refused(refusal === null ? { error } : { errorText: refusal.errorText }));
   }
 
   function retryIn(ms: number): void {
@@ -183,10 +204,16 @@ export function createHub(parts: HubParts): Hub {
 
   function onRefused(shared: SharedSubscription, errorText: string): void {
     if (!shared.accepted) {
-      end(shared, (subscriber) => subscriber.refused({ errorText }));
-      return;
+      const meaning = meaningOfErrorText(errorText, shared.placed.method);
+      const isAgain = meaning === 'unknown' && shared.refusal?.meaning === 'unknown';
+      if (isFinalAnswer(meaning) || isAgain) {
+        end(shared, (subscriber) => subscriber.refused({ errorText }));
+        return;
+      }
+      if (shared.refusal === null || isMoreUseful(meaning, shared.refusal.meaning))
+        shared.refusal = { meaning, errorText };
     }
-    // It was accepted elsewhere: this upstream cannot carry it, another one may.
+    // This upstream cannot carry it, another one may.
     moveOn(shared);
   }
 

@@ -9,6 +9,7 @@ import type {
 } from '../../../src/plugin/host.ts';
 import { type Clock, GateRefusal, type Price, RPC_CODES, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
+import { isFinalAnswer, meaningOfErrorText } from '../../../src/solana/node-errors.ts';
 import { callKey } from './call-key.ts';
 import type { Hub, Subscriber } from './hub.ts';
 
@@ -140,8 +141,8 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
       if (isOurs || parts.hub === null) return follow();
       const orFollow: Subscriber = {
         ...subscriber,
-        // An upstream that lacks it, or none that answers: then the blocks that the daemon follows.
-        refused: (reason) => (gone || !isLacking(reason) ? subscriber.refused(reason) : follow()),
+        // No upstream carries it: then the blocks that the daemon follows.
+        refused: (reason) => (gone || !isOfUpstreams(reason, method) ? subscriber.refused(reason) : follow()),
       };
       leave = parts.hub.subscribe(call, follows === null ? subscriber : orFollow, parts.tenant.id);
       if (gone) leave();
@@ -293,11 +294,10 @@ function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outl
   };
 }
 
-/** Whether an upstream does not have the subscription, or none answered. */
-function isLacking(reason: Parameters<Subscriber['refused']>[0]): boolean {
+/** Whether the refusal is of the upstreams, and not an answer to the call. */
+function isOfUpstreams(reason: Parameters<Subscriber['refused']>[0], method: string): boolean {
   if ('error' in reason) return reason.error.rpcCode !== RPC_CODES.invalidParams.code;
-  const { code } = JSON.parse(reason.errorText) as { readonly code?: unknown };
-  return code === RPC_CODES.methodNotFound.code;
+  return !isFinalAnswer(meaningOfErrorText(reason.errorText, method));
 }
 
 interface HeldOutlet {

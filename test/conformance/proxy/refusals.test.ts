@@ -6,6 +6,7 @@ import { byCase } from '../../helpers/run-part.ts';
 import type { Behaviour } from '../../helpers/upstream.ts';
 import { OF_THE_NODE } from './refusal-rows.ts';
 import { call, post, startBed, until } from './rpc-client.ts';
+import { connect } from './socket-client.ts';
 
 const error = (code: number, message: string): Behaviour => ({
   chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":${JSON.stringify(message)}},"id":1}`],
@@ -67,6 +68,46 @@ byCase(METHODS, (methods) =>
         assert.equal((JSON.parse(text) as { error: { code: number } }).error.code, code, `${method} ${message}`);
         assert.equal(asked(method) + bed.first.callsOf(method).length - before, 1, `${method} ${message}`);
       }
+    }
+  }),
+);
+
+const SUBSCRIPTIONS = forwardedMethods().flatMap(({ name, isSubscription }) =>
+  isSubscription === true && name.endsWith('Subscribe') ? [name] : [],
+);
+
+byCase(SUBSCRIPTIONS, (methods) =>
+  test('every subscription, every refusal', async (t) => {
+    const bed = await startBed(t, { upstreams: 2, config: { proxy: { stickyMs: 0 } }, coolDownMs: 1 });
+    const client = await connect(t, bed);
+    const refuse = (code: number, message: string) => () => ({ error: JSON.stringify({ code, message }) });
+    let count = 0;
+    const ask = async (method: string) => {
+      count += 1;
+      // Equal subscriptions are one.
+      const text = await client.call(method, [`${count}`]);
+      return JSON.parse(text) as { readonly result?: number; readonly error?: { readonly code: number } };
+    };
+    for (const method of methods) {
+      bed.second.onSubscribe(() => 'accept');
+      for (const [code, message] of OF_THE_NODE) {
+        bed.first.onSubscribe(refuse(code, message));
+        const { result, error } = await ask(method);
+        assert.deepEqual([typeof result, error], ['number', undefined], `${method} ${message}`);
+      }
+      for (const [code, message] of OF_THE_CALL) {
+        bed.first.onSubscribe(refuse(code, message));
+        bed.second.onSubscribe(refuse(1, 'was asked too'));
+        assert.equal((await ask(method)).error?.code, code, `${method} ${message}`);
+      }
+      // The most useful one, whichever upstream says it.
+      const [lacking, behind] = [refuse(-32601, 'Method not found'), refuse(-32005, 'Node is behind by 9 slots')];
+      bed.first.onSubscribe(lacking);
+      bed.second.onSubscribe(behind);
+      const before = (await ask(method)).error?.code;
+      bed.first.onSubscribe(behind);
+      bed.second.onSubscribe(lacking);
+      assert.deepEqual([before, (await ask(method)).error?.code], [-32005, -32005], method);
     }
   }),
 );
