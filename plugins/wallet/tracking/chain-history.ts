@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { decode, decode32 } from '../../../src/lib/base58.ts';
 import { parseExact } from '../../../src/lib/json.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
-import { OWN_WORK, tenantOf } from '../../../src/ports/access.ts';
+import { tenantOf } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { type AddressRow, ceilingOf, type PastReader } from '../../../src/ports/ledger.ts';
@@ -34,7 +34,7 @@ export interface FetchedTransaction {
 export interface AskOptions {
   readonly commitment: Commitment;
   readonly signal: AbortSignal;
-  /** Lanes share the calls evenly; default that of all requests. */
+  /** Lanes share the calls evenly; default: that of the tenant of the signal. */
   readonly lane?: string;
 }
 
@@ -147,7 +147,7 @@ export function createChainHistory(
   ): Promise<T> =>
     semaphore.run(() => chain.call<T>(method, params, { signal, archive, tenant: tenantOf(signal) }), {
       signal,
-      group: lane ?? OWN_WORK.id,
+      group: lane ?? tenantOf(signal).id,
     });
 
   /**
@@ -431,7 +431,7 @@ export function createChainHistory(
       const ofNode = async () => {
         const text = await semaphore.run(() => chain.callText('getTransaction', [signature, config], asked), {
           signal,
-          group: lane ?? OWN_WORK.id,
+          group: lane ?? tenantOf(signal).id,
         });
         return text === 'null' ? null : read(text);
       };

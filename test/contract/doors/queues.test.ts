@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAccountSource } from '../../../plugins/token-metadata/records.ts';
+import { createChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
 import { createCallQueue } from '../../../src/adapters/chain/rpc/transport.ts';
 import { createBudgets } from '../../../src/budgets.ts';
-import { OWN_WORK } from '../../../src/ports/access.ts';
+import { assignTenant, OWN_WORK } from '../../../src/ports/access.ts';
+import type { ChainReader } from '../../../src/ports/chain.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
@@ -148,6 +150,33 @@ for (const [name, create] of Object.entries({
       await settle();
     }
   });
+
+test('histories of wallets: a project with many calls delays others by no more turns than there are places', async () => {
+  const { add, finish } = createPermits();
+  const started: string[] = [];
+  const chain = {
+    call: (_: string, [[address]]: readonly [readonly string[]]) =>
+      new Promise((resolve) => {
+        started.push(address!);
+        add(() => resolve({ context: { slot: 1 }, value: [null] }));
+      }),
+    status: () => ({ finalizedSlot: null }),
+  } as unknown as ChainReader;
+  const history = createChainHistory(chain, { concurrency: 2, historyFloorSlot: 0 });
+  const askFor = (project: string, address: string) => {
+    const { signal } = new AbortController();
+    assignTenant(signal, tenantOf(project));
+    void history.account(address, { commitment: 'confirmed', signal });
+  };
+  for (let at = 0; at < 100; at += 1) askFor('flood', `flood ${at}`);
+  askFor('neighbour', 'neighbour');
+  await settle();
+  for (let at = 0; at < 3; at += 1) {
+    finish();
+    await settle();
+  }
+  assert.ok(started.includes('neighbour'), started.join(', '));
+});
 
 test('work of the daemon itself is a tenant without limits and without a count', () => {
   const lease = OWN_WORK.take('answerBytes', 1e12);
