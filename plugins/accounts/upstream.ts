@@ -65,14 +65,16 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
     let refused: Refused | null = null;
     for (;;) {
       let isBehind = false;
-      for (const upstream of pool.candidates({ exceptLimited: true })) {
+      const rested = pool.candidates({ exceptLimited: true });
+      for (const upstream of rested.length > 0 ? rested : pool.candidates()) {
         options.signal.throwIfAborted();
         const timeoutMs = Math.ceil(untilMs - clock.monotonic());
         if (timeoutMs <= 0) throw new RpcError('timeout');
+        let pauseMs: number | null = null;
         try {
           const { maxBytes: most, signal, tenant } = options;
           const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: most, signal, tenant });
-          const pauseMs = retryAfterMs(reply.headers['retry-after'], null, MAX_PAUSE_MS);
+          pauseMs = retryAfterMs(reply.headers['retry-after'], null, MAX_PAUSE_MS);
           if (reply.status !== 200 && reply.status !== 400) {
             reply.body.on('error', () => undefined).destroy();
             if (reply.status === 429) throw new Limited(pauseMs);
@@ -92,7 +94,7 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
           if (error instanceof Refused) {
             if (refused === null || isMoreUseful(error.meaning, refused.meaning)) refused = error;
             if (error.meaning === 'not-yet') isBehind = true;
-            pool.report(upstream, outcomeOf(error.meaning, null));
+            pool.report(upstream, outcomeOf(error.meaning, pauseMs));
           } else if (error instanceof Limited) pool.report(upstream, { kind: 'limited', retryAfterMs: error.pauseMs });
           else pool.report(upstream, { kind: 'failed', reason: `no usable answer to ${method}` });
         }

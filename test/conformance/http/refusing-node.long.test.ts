@@ -229,7 +229,9 @@ test('one upstream: a refusal is answered as one, and the next call reaches the 
   const [only] = upstreams as [TestUpstream];
   for (const product of PRODUCTS)
     for (const { meaning, code, message } of REFUSALS) {
-      only.on(product.reads, refusal(code, message));
+      // However long it asks to be left alone.
+      const headers = meaning === 'limited' ? { headers: { 'retry-after': '600' } } : {};
+      only.on(product.reads, { ...refusal(code, message), ...headers });
       const refused = product.request(only);
       const { status, text } = await ask(daemon, refused.path, refused.body);
       assert.ok(status < 500 || status === 503, `${product.name} ${code}: ${status} ${text}`);

@@ -36,6 +36,8 @@ export interface AskAll {
   readonly archive?: boolean;
   /** Whether a second upstream may be asked while the first has not answered (`upstream.hedgeAfterMs`): for reads only. */
   readonly mayHedge?: boolean;
+  /** Where every upstream asked for no requests, they are asked all the same: a client waits for the answer. */
+  readonly mayAskLimited?: boolean;
   /** Extracts the result from the bytes of an answer without parsing it, where possible. */
   readonly scan?: ScanResult;
   /**
@@ -97,6 +99,8 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
           await limitPasses(pool, clock, startedAt + request.timeoutMs, request.signal);
           candidates = pool.candidates(wanted);
         }
+        if (candidates.length === 0 && request.mayAskLimited === true)
+          candidates = pool.candidates({ ...wanted, exceptLimited: false });
         if (candidates.length === 0 && pool.states().length > 0) lastReason = whyNone(pool);
         const left = [...candidates];
         for (let first = left.shift(); first !== undefined; first = left.shift()) {

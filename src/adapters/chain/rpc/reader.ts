@@ -58,6 +58,7 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
       archive: options.archive ?? false,
       tenant: options.tenant,
       mayHedge: !/^(send|request)/.test(method),
+      mayAskLimited: true,
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     };
