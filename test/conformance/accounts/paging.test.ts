@@ -56,18 +56,35 @@ async function startLargeNode(t: TestContext, keys: number) {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, state };
 }
 
-async function startPager(t: TestContext, url: string, accounts: Readonly<Record<string, unknown>> = {}) {
+interface Pager {
+  (
+    options: object,
+  ): Promise<{ readonly status: number; readonly text: string; readonly body: ReturnType<JSON['parse']> }>;
+  /** Credits that the project has used. */
+  usage(): Promise<number>;
+}
+
+async function startPager(
+  t: TestContext,
+  url: string,
+  accounts: Readonly<Record<string, unknown>> = {},
+): Promise<Pager> {
   const daemon = await startDaemon({
     chain: { rpcUrl: url },
     config: { plugins: ['access', 'proxy', 'accounts'], follow: { enabled: false }, accounts },
   });
   t.after(() => daemon.stop());
-  return async (options: object) => {
+  const usage = async () => {
+    const url = `${daemon.apiUrl}/v0/admin/projects/${daemon.projectId}/usage?api-key=${daemon.key}`;
+    return ((await (await fetch(url)).json()) as { creditsUsed: number }).creditsUsed;
+  };
+  const ask = async (options: object) => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getProgramAccountsV2', params: [PROGRAM, options] });
     const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
     const text = await response.text();
     return { status: response.status, text, body: JSON.parse(text) };
   };
+  return Object.assign(ask, { usage });
 }
 
 test(`${KEYS} accounts are paged in bounded memory: each one once, in one order, to the end`, async (t) => {
@@ -112,7 +129,7 @@ test(`${KEYS} accounts are paged in bounded memory: each one once, in one order,
   t.diagnostic(`${Math.round(largest / MEBIBYTE)} MiB more than before for ${KEYS} keys`);
 });
 
-test('a list that is gone is made again, and pages go on where they were', async (t) => {
+test('a list that is gone is made again at its price, and pages go on where they were', async (t) => {
   const node = await startLargeNode(t, 1_000);
   const ask = await startPager(t, node.url, { keepMs: 1, projectListBytes: 200_000 });
   const seen: string[] = [];
@@ -126,6 +143,19 @@ test('a list that is gone is made again, and pages go on where they were', async
   assert.equal(new Set(seen).size, 1_000);
   assert.equal(seen.length, 1_000);
   assert.equal(node.calls['getProgramAccounts'], 4);
+  assert.equal(await ask.usage(), 40);
+});
+
+test('a page for which a node lists the keys has the price of the list, a page of a kept list that of a page', async (t) => {
+  const node = await startLargeNode(t, 1_000);
+  const ask = await startPager(t, node.url);
+  const next = async (paginationKey: string | null) =>
+    (await ask({ limit: 300, paginationKey })).body.result.paginationKey as string;
+  const second = await next(null);
+  assert.equal(await ask.usage(), 10);
+  await next(second);
+  assert.equal(await ask.usage(), 11);
+  assert.equal(node.calls['getProgramAccounts'], 1);
 });
 
 test('accounts that were closed meanwhile are left out; an empty page has a cursor until the end', async (t) => {
