@@ -30,6 +30,8 @@ function bed({
   const seen = new Map<string, { readonly confirmations: number | null; readonly confirmationStatus?: string }>();
   const expired = new Set<string>();
   const sent: string[] = [];
+  /** Whose budgets each repetition used. */
+  const senders: string[] = [];
   const asked: { method: string; size: number }[] = [];
   const state = { down: false };
   const answers: Record<string, (params: readonly unknown[]) => unknown> = {
@@ -58,8 +60,9 @@ function bed({
       maxRepeatsWithoutKey: 15,
       ...limits,
     },
-    send: async ({ peek }) => {
+    send: async ({ peek }, _, tenant) => {
       sent.push(peek.signature);
+      senders.push(tenant.id);
     },
     ...options,
   });
@@ -69,7 +72,7 @@ function bed({
     place?.keep(transaction, targets);
     return place !== null;
   };
-  return { clock, seen, expired, sent, asked, state, rebroadcast: { ...rebroadcast, add } };
+  return { clock, seen, expired, sent, senders, asked, state, rebroadcast: { ...rebroadcast, add } };
 }
 
 const FINAL = { confirmations: null, confirmationStatus: 'finalized' } as const;
@@ -239,8 +242,8 @@ bySeed(60, ({ length: numRuns }) => {
 
 const senderOf = (name: string, hasKey: boolean): Sender => ({ tenant: { id: name } as Tenant, hasKey });
 
-test('one sender that has filled the queue leaves places for the others, and theirs come first', async () => {
-  const { clock, sent, rebroadcast } = bed({ limits: { maxQueued: 100, concurrency: 1 } });
+test('one sender that has filled the queue leaves places for the others, theirs come first, and each repetition is of its sender', async () => {
+  const { clock, sent, senders, rebroadcast } = bed({ limits: { maxQueued: 100, concurrency: 1 } });
   const stranger = senderOf(' 127.0.0.7', false);
   let lamports = 0;
   const next = () => {
@@ -257,6 +260,7 @@ test('one sender that has filled the queue leaves places for the others, and the
   await clock.advance(2_000);
   assert.equal(sent[0], mine.peek.signature);
   assert.ok(sent.indexOf(other.peek.signature) <= 2);
+  assert.deepEqual([senders[0], senders[sent.indexOf(other.peek.signature)]], ['project', ' 127.0.0.8']);
 });
 
 test('without a key, what the chain never shows is given up after some transmissions', async () => {
