@@ -196,7 +196,12 @@ const shown = {
   }),
 };
 /** One of both forms. */
-const oneRawForm = { not: { required: ['rawTransaction', 'includeRawTransaction'] } } as const;
+const oneRawForm = {
+  not: {
+    properties: { rawTransaction: {}, includeRawTransaction: {} },
+    required: ['rawTransaction', 'includeRawTransaction'],
+  },
+} as const;
 
 function priceOf(credits: () => number): Price {
   return {

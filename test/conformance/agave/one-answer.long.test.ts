@@ -320,6 +320,12 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     });
     for (const one of listeners) for (const call of asked) await one.subscribe(call);
     const [byNode, byChain, ...byDaemons] = listeners as [Listener, Listener, ...Listener[]];
+    // Equal subscriptions are one for the node, which tells the first of them what an account was before. A busy machine shows it.
+    const [nodeFrom, chainFrom] = (await Promise.all(
+      [theirs, ours].map(({ url }) => ask<number>(url, 'getSlot', [{ commitment: 'processed' }])),
+    )) as [number, number];
+    const since = (one: Listener, at: number) =>
+      one.results(at).filter(({ context }) => context.slot >= (one === byChain ? chainFrom : nodeFrom));
     const sent = await Promise.all([
       payAndListen(theirs.url, [byNode, ...byDaemons]),
       payAndListen(ours.url, [byChain]),
@@ -345,8 +351,8 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
       for (let at = 0; at < byNode.count(); at += 1) {
         const named = JSON.stringify(byNode.call(at));
         for (const [number, one] of byDaemons.entries())
-          if (!isDeepStrictEqual(one.results(at), byNode.results(at)))
-            return `${daemons[number]!.name}: ${named}: ${JSON.stringify([one.results(at), byNode.results(at)])}`;
+          if (!isDeepStrictEqual(since(one, at), since(byNode, at)))
+            return `${daemons[number]!.name}: ${named}: ${JSON.stringify([since(one, at), since(byNode, at)])}`;
         const [wanted, given] = valuesOf(at);
         if (wanted.length === 0 || !isDeepStrictEqual(given, wanted))
           return `local chain: ${named}: ${JSON.stringify([given, wanted])}`;
@@ -354,7 +360,7 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
       return null;
     };
     const valuesOf = (at: number): readonly [wanted: readonly string[], given: readonly string[]] => {
-      const [wanted, given] = [byNode, byChain].map((one, side) => distinct(one.results(at), sent[side]!)) as [
+      const [wanted, given] = [byNode, byChain].map((one, side) => distinct(since(one, at), sent[side]!)) as [
         string[],
         string[],
       ];
@@ -364,7 +370,7 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     };
     await eventually(difference);
     const calls = Array.from({ length: byNode.count() }, (_, at) => at);
-    const passed = calls.reduce((sum, at) => sum + byDaemons.length * byNode.results(at).length, 0);
+    const passed = calls.reduce((sum, at) => sum + byDaemons.length * since(byNode, at).length, 0);
     const compared = calls.reduce((sum, at) => sum + valuesOf(at)[1].length, 0);
     t.diagnostic(
       `${byNode.count()} subscriptions: ${passed} notifications passed on, ${compared} values of the local chain`,
