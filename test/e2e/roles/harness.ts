@@ -9,7 +9,8 @@ import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { startWorkBed, type WorkBed } from '../../helpers/work-harness.ts';
 import { writeProbePlugin } from './probe-plugin.ts';
 
-const TRIES = 600;
+/** Of 100 ms and more. After an outage a busy machine follows the chain for minutes until it is ready. */
+const TRIES = 2_400;
 
 export async function eventually(what: string, ask: () => boolean | Promise<boolean>, said = () => ''): Promise<void> {
   for (let round = 0; round < TRIES; round++) {

@@ -79,7 +79,8 @@ test('webhooks of both services are received and compared', async (t) => {
       () => false,
     );
   await until(isListening, 'it listens');
-  const event = (signature: string, fee = 5) => ({ signature, fee, timestamp: Math.floor(Date.now() / 1_000) });
+  const timestamp = Math.floor(Date.now() / 1_000);
+  const event = (signature: string, fee = 5) => ({ signature, fee, timestamp });
   assert.equal(await post('/ours/payments', [event('a'), event('b'), event('c')]), 200);
   assert.equal(await post('/theirs/payments', [event('a'), event('b', 6)]), 200);
   assert.equal(await post('/theirs/payments', [event('a'), event('d')]), 200);
