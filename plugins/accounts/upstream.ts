@@ -65,8 +65,8 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
     let refused: Refused | null = null;
     for (;;) {
       let isBehind = false;
-      const rested = pool.candidates({ exceptLimited: true });
-      for (const upstream of rested.length > 0 ? rested : pool.candidates()) {
+      const ready = pool.candidates({ exceptLimited: true });
+      for (const upstream of ready.length > 0 ? ready : pool.candidates()) {
         options.signal.throwIfAborted();
         const timeoutMs = Math.ceil(untilMs - clock.monotonic());
         if (timeoutMs <= 0) throw new RpcError('timeout');

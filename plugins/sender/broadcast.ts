@@ -18,8 +18,7 @@ import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import {
   isDenied,
   isMoreUseful,
-  meaningOfNodeError,
-  type NodeErrorLike,
+  meaningOfErrorText,
   type NodeErrorMeaning,
   outcomeOf,
 } from '../../src/solana/node-errors.ts';
@@ -131,7 +130,7 @@ async function talk(
     const isOurs = parts?.id != null && bytes.toString('utf8', parts.id.start, parts.id.end) === OUR_ID;
     if (parts?.error && (isOurs || parts.id === null || isNull(bytes, parts.id))) {
       const errorText = bytes.toString('utf8', parts.error.start, parts.error.end);
-      const meaning = meaningOfNodeError(JSON.parse(errorText) as NodeErrorLike, 'sendTransaction');
+      const meaning = meaningOfErrorText(errorText, 'sendTransaction');
       return { kind: 'refused', errorText, meaning };
     }
     if (parts?.result && isOurs && reply.status < 300 && !isNull(bytes, parts.result)) {

@@ -194,9 +194,8 @@ interface InjectParts {
 const projectOf = async (gate: Gate | null, caller: Caller): Promise<Caller> =>
   gate?.callerOf === undefined ? caller : await gate.callerOf(caller.projectId);
 
-/** The project with the budgets of its plan, which a page does not know. One that cannot call may be looked at, as the caller names it. */
-async function tenantProject(gate: Gate | null, caller: Caller, isAdmitted: boolean): Promise<Caller> {
-  if (isAdmitted) return caller;
+/** Like `projectOf`. A page may look at a project that cannot call: then the caller as it is. */
+async function visibleProject(gate: Gate | null, caller: Caller): Promise<Caller> {
   try {
     return await projectOf(gate, caller);
   } catch (error) {
@@ -240,8 +239,11 @@ async function callRoute(router: Router, { gate, budgets }: InjectParts, call: I
       payForSize(gate, call.caller, rawBody.length, route.price?.groups[0]);
     const received = { method: call.method, target, headers: {}, rawBody, admission };
     // What the route asks of upstreams counts for the project, also for a page that only reads.
-    const project = call.caller === null ? null : await tenantProject(gate, call.caller, call.asAdmitted === true);
-    const tenant = (project === null ? undefined : budgets?.tenantOfProject(project)) ?? OWN_WORK;
+    const { caller } = call;
+    const tenant =
+      caller === null || budgets == null
+        ? OWN_WORK
+        : budgets.tenantOfProject(call.asAdmitted === true ? caller : await visibleProject(gate, caller));
     const reply = await route.handler(readRequest({ ...call, tenant }, received, compiled, match.params));
     status = reply.status;
     if (reply.json instanceof JsonText) ownCredits = reply.json.credits;

@@ -203,7 +203,6 @@ export function meaningOfNodeError({ code, message, data }: NodeErrorLike, metho
   return 'unknown';
 }
 
-/** An error object as it came. */
 /** Of an error in JSON text; one that is no object says nothing. */
 export function meaningOfErrorText(text: string, method: string): NodeErrorMeaning {
   try {
@@ -214,6 +213,7 @@ export function meaningOfErrorText(text: string, method: string): NodeErrorMeani
   }
 }
 
+/** An error object as it came. */
 export type NodeErrorLike = { readonly [Name in keyof RpcErrorObject]?: unknown };
 
 /** Whether the error is given to the caller, without another upstream being asked. */

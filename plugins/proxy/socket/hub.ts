@@ -55,13 +55,13 @@ interface SharedSubscription {
   link: Link | null;
   readonly refusedBy: Set<string>;
   /** The most useful refusal of upstreams, before any accepted it. */
-  refusal: SaidNo | null;
+  refusal: Refusal | null;
   /** What it has told; filled with `deduplicate` only. */
   readonly repeats: Repeats;
   cancelTimeout: () => void;
 }
 
-interface SaidNo {
+interface Refusal {
   readonly meaning: NodeErrorMeaning;
   readonly errorText: string;
 }
@@ -143,7 +143,7 @@ export function createHub(parts: HubParts): Hub {
       },
       refused: (errorText) => {
         leave();
-        // Whose answer it is, it did not close the connection over it.
+        // What is answered closes no connection.
         shared.cleared = true;
         onRefused(shared, errorText);
       },
@@ -176,7 +176,7 @@ export function createHub(parts: HubParts): Hub {
     }
   }
 
-  /** Ends one that no upstream accepted: with what the upstreams said, or with ours if none said anything. */
+  /** Ends one that no upstream accepted, with the most useful refusal of an upstream; `error`: if there is none. */
   function refuse(shared: SharedSubscription, error: RpcError): void {
     const { refusal } = shared;
     end(shared, (subscriber) => subscriber.refused(refusal === null ? { error } : { errorText: refusal.errorText }));

@@ -9,8 +9,7 @@ import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { startWorkBed, type WorkBed } from '../../helpers/work-harness.ts';
 import { writeProbePlugin } from './probe-plugin.ts';
 
-/** Of 100 ms and more. After an outage a busy machine follows the chain for minutes until it is ready. */
-const TRIES = 2_400;
+const TRIES = 600;
 
 export async function eventually(what: string, ask: () => boolean | Promise<boolean>, said = () => ''): Promise<void> {
   for (let round = 0; round < TRIES; round++) {
