@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
 import { createSystemClock } from '../../src/adapters/clock.ts';
+import { createBudgets } from '../../src/budgets.ts';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, type Clock, RequestError } from '../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../src/ports/access.ts';
@@ -20,6 +21,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { eachStore } from '../../test/helpers/store.ts';
+import { until } from '../../test/helpers/until.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import type { FetchTransactions, TransactionWithKeys } from './fetch.ts';
 import { createInterfaces, type Learned, NOW } from './interfaces.ts';
@@ -762,6 +764,64 @@ eachStore('interfaces of programs', ({ store: open }) => {
     begin();
     await interfaces.learn(...since(20));
     assert.deepEqual([interfaces.find(PROGRAM, 20)?.name, reads], ['zero', 2]);
+  });
+
+  test('look-backs of one project wait for each other, and those of another project begin at once', async (t) => {
+    const { chain, reader } = createReplaced([
+      [10, 'zero'],
+      [50, 'first'],
+    ]);
+    // Many programs with the same history.
+    const programs = Array.from({ length: 20 }, (_, at) => encode32(Buffer.alloc(32, at + 1)));
+    const addresses = new Map(programs.map((program) => [anchorAddress(program)!, program]));
+    const data = deflateSync(chain.text!);
+    const head = Buffer.alloc(44);
+    createHash('sha256').update('internal:IdlAccount').digest().copy(head, 0, 0, 8);
+    head.writeUInt32LE(data.length, 40);
+    const text = Buffer.concat([head, data]).toString('base64');
+    const call: ChainReader['call'] = async <T>(...[method, params, options]: Parameters<ChainReader['call']>) => {
+      const [first] = params;
+      if (method === 'getSignaturesForAddress' && addresses.has(first as string))
+        return reader.call<T>(method, [anchorAddress(PROGRAM), ...params.slice(1)], options);
+      if (method !== 'getMultipleAccounts') return reader.call<T>(method, params, options);
+      const value = (first as string[]).map((key) =>
+        addresses.has(key) ? { owner: addresses.get(key), data: [text, 'base64'] } : null,
+      );
+      return { context: { slot: chain.slot }, value } as T;
+    };
+    const begun: string[] = [];
+    let isLookingBack = false;
+    const slow: FetchTransactions = async (signatures, _, asker) => {
+      if (!isLookingBack) return new Map(signatures.map((one) => [one, null]));
+      begun.push(asker.tenant.id);
+      return new Promise(() => undefined);
+    };
+    const clock = createManualClock();
+    const interfaces = create(await migrated(t), { ...reader, call }, {}, slow, clock);
+    const ledger = createBudgets();
+    const tenantOf = (projectId: string) =>
+      ledger.tenantOf({ projectId, keyId: projectId, plan: 'p', wallet: null }, '');
+    const learn = (program: string, project: string, oldest: number) =>
+      interfaces.learn(
+        new Map([[program, 90]]),
+        { tenant: tenantOf(project), signal: SIGNAL },
+        new Map([[program, oldest]]),
+      );
+    for (const program of programs) await learn(program, 'any', 50);
+    isLookingBack = true;
+    const [neighbours, ...floods] = programs;
+    const refused: number[] = [];
+    const waitFor = (work: Promise<unknown>) => work.catch((error: RequestError) => refused.push(error.status));
+    const flooding = floods.map((program) => waitFor(learn(program, 'flood', 20)));
+    await until(() => begun.length > 0);
+    const own = waitFor(learn(neighbours!, 'neighbour', 20));
+    await until(() => begun.includes(tenantOf('neighbour').id));
+    const ofFlood = begun.filter((id) => id === tenantOf('flood').id).length;
+    assert.ok(ofFlood < 8, `${ofFlood} of 8 places`);
+    assert.deepEqual(refused, [], 'they wait instead of being refused');
+    await clock.advance(20_000);
+    await Promise.all([...flooding, own]);
+    assert.ok(refused.length === programs.length && refused.every((status) => status === 503), refused.join());
   });
 
   test('look-backs that fail again and again end: what they cannot read is unknown for a while', async (t) => {
