@@ -41,7 +41,7 @@ const STATUS_PACE_MS = 1_000;
 const STATUS_ATTEMPTS = 60;
 /** What a page of loaded data costs. */
 const PAGE_UNITS = 8;
-const PAYMENTS = 6;
+const PAYMENTS = Number(process.env['PARHELION_STANDARD_PAYMENTS'] ?? 6);
 const RECEIVED = 'receivedSignature';
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'];
 /** What a daemon with a ledger or an archive answers itself. */

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { test } from 'node:test';
 import WebSocket from 'ws';
-import { freePort } from '../../helpers/free-port.ts';
+import { twoFreePorts } from '../../helpers/free-port.ts';
 import { call, startBed, until } from './rpc-client.ts';
 import { connect } from './socket-client.ts';
 
@@ -44,20 +43,6 @@ test('the port of the API and the next one both answer websockets: clients deriv
   bed.first.notify(bed.first.held('accountSubscribe')[0]!, BIG);
   await until('both are notified', () => clients.every((client) => client.notifications().length === 1));
 });
-
-/** A port of 127.0.0.1 that is free, as is the next one. */
-async function twoFreePorts(): Promise<number> {
-  for (;;) {
-    const port = await freePort();
-    const next = createServer().listen(port + 1, '127.0.0.1');
-    const isFree = await once(next, 'listening').then(
-      () => true,
-      () => false,
-    );
-    next.close();
-    if (isFree) return port;
-  }
-}
 
 test('with deduplicate a repeated notification is told once; without it each is passed on', async (t) => {
   const logs = (signature: string, slot: number) =>
