@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
+import { callPeer } from '../../src/runtime/call-peer.ts';
 import { secretKey, signBody } from './delivery/send.ts';
 
 /** A received request and the response to it. */
@@ -122,7 +123,7 @@ async function pass(
   }
   try {
     const signal = AbortSignal.timeout(FORWARD_MS);
-    const answer = await fetch(forward, { method: 'POST', headers, body, redirect: 'manual', signal });
+    const answer = await callPeer(forward, { method: 'POST', headers, body, signal });
     return { status: answer.status, text: await answer.text() };
   } catch {
     return { status: UNREACHED, text: 'the forward address did not answer' };

@@ -6,6 +6,7 @@ import type { FirstStart } from '../daemon/daemon.ts';
 import type { DaemonAddresses } from '../daemon/fronts.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { rpcRequest } from '../lib/json-rpc.ts';
+import { callPeer } from '../runtime/call-peer.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { MEMO_V3_PROGRAM } from '../solana/programs.ts';
@@ -98,7 +99,7 @@ function removeOld(dir: string, replaced: string | null): void {
 }
 
 async function askEngine(rpcUrl: string): Promise<string> {
-  const response = await fetch(rpcUrl, {
+  const response = await callPeer(rpcUrl, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: rpcRequest('local_info'),

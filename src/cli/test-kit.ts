@@ -128,8 +128,10 @@ function clientOf(apiUrl: string, key: string): Pick<TestDaemon, 'apiUrl' | 'fet
   return {
     apiUrl,
     fetch: (path, init = {}) =>
+      // biome-ignore lint/style/noRestrictedGlobals: the daemon that this kit has started, for options of any kind
       fetch(new URL(path, apiUrl), { ...init, headers: { 'x-api-key': key, ...(init.headers as object) } }),
     async rpc<T>(method: string, params: unknown): Promise<T> {
+      // biome-ignore lint/style/noRestrictedGlobals: the same
       const response = await fetch(apiUrl, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'x-api-key': key },

@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { ListenHandle } from '../ports/processes.ts';
+import { callPeer } from '../runtime/call-peer.ts';
 import type { HttpMeter } from './meter.ts';
 import { JSON_TYPE } from './respond.ts';
 
@@ -137,7 +138,7 @@ async function isParhelion(host: string, port: number): Promise<boolean> {
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   const address = `http://${name.includes(':') ? `[${name}]` : name}:${port}/openapi.json`;
   try {
-    const { body } = await fetch(address, { signal: AbortSignal.timeout(HOLDER_LIMIT_MS) });
+    const { body } = await callPeer(address, { signal: AbortSignal.timeout(HOLDER_LIMIT_MS) });
     for await (const chunk of body ?? []) return Buffer.from(chunk as Uint8Array).includes('"title":"parhelion');
   } catch {
     // Whoever it is does not speak HTTP, or uses TLS.

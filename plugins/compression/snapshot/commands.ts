@@ -16,6 +16,7 @@ import {
   type Random,
 } from '../../../src/plugin/plugin.ts';
 import type { GapRecords } from '../../../src/ports/following.ts';
+import { callPeer } from '../../../src/runtime/call-peer.ts';
 import { addressesOf } from '../chain/repair.ts';
 import { COMPRESSION_COMMANDS, DEFAULT_PORT } from '../command-list.ts';
 import type { CompressionConfig } from '../config.ts';
@@ -154,7 +155,7 @@ export async function fetchSnapshot(url: string): Promise<{ readonly file: strin
     // An address without a path is the address of the server.
     const address = new URL(url);
     if (address.pathname === '/') address.pathname = '/latest';
-    const response = await fetch(address);
+    const response = await download(address);
     if (!response.ok || response.body === null) throw new Error(`status ${response.status}`);
     const file = join(folder, 'snapshot');
     await pipeline(Readable.fromWeb(response.body as ReadableStream), createWriteStream(file, { mode: 0o600 }));
@@ -162,6 +163,18 @@ export async function fetchSnapshot(url: string): Promise<{ readonly file: strin
   } catch (cause) {
     await remove();
     throw new CodedError('COMPRESSION_SNAPSHOT_FETCH', 'the snapshot cannot be downloaded', { cause, exitCode: 75 });
+  }
+}
+
+const MAX_REDIRECTS = 5;
+
+async function download(address: URL): Promise<Response> {
+  for (let count = 0, from = address; ; count += 1) {
+    const response = await callPeer(from);
+    const to = response.headers.get('location');
+    if (response.status < 300 || response.status >= 400 || to === null || count === MAX_REDIRECTS) return response;
+    await response.body?.cancel();
+    from = new URL(to, from);
   }
 }
 

@@ -11,6 +11,7 @@ import type {
   SinkTarget,
   SinkValue,
 } from '../../../src/ports/sink.ts';
+import { callPeer } from '../../../src/runtime/call-peer.ts';
 import { moved, refused, unreachable } from '../errors.ts';
 
 /**
@@ -156,7 +157,7 @@ class ClickHouseTarget implements SinkTarget {
     // Numbers of 64 bits as texts: they stay exact.
     const query = new URLSearchParams({ query: statement, output_format_json_quote_64bit_integers: '1' });
     try {
-      const response = await fetch(`${this.#url}?${query}`, {
+      const response = await callPeer(`${this.#url}?${query}`, {
         method: 'POST',
         headers: this.#headers,
         body,
@@ -167,7 +168,7 @@ class ClickHouseTarget implements SinkTarget {
       return text;
     } catch (error) {
       if (codeOf(error)?.startsWith('SINKS_') === true) throw error;
-      throw unreachable(`sink ${this.#sink.name}: ClickHouse refuses: ${messageOf(error)}`, error);
+      throw unreachable(`sink ${this.#sink.name}: ClickHouse refuses: ${codeOf(error) ?? messageOf(error)}`, error);
     }
   }
 }

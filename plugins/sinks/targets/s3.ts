@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { messageOf } from '../../../src/lib/coded-error.ts';
+import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkBatch, SinkKind, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
+import { callPeer, type PeerCall } from '../../../src/runtime/call-peer.ts';
 import { moved, refused, unreachable } from '../errors.ts';
 import {
   type FileFormat,
@@ -27,12 +28,12 @@ export const s3Kind = (folders: readonly string[]): SinkKind => ({
   open: async (sink) => await openS3(sink, folders),
 });
 
-/** What is used of aws4fetch: requests with a signature. */
+/** What is used of aws4fetch: the signature of a request. */
 interface Aws4Fetch {
   readonly AwsClient: new (
     options: object,
   ) => {
-    fetch(url: string, options: object): Promise<Response>;
+    sign(url: string, call: PeerCall): Promise<Request>;
   };
 }
 
@@ -43,9 +44,13 @@ const PAGE = 1_000;
 async function openS3(sink: OpenSink, folders: readonly string[]): Promise<SinkTarget> {
   const { url, login } = addressOf(sink);
   const { AwsClient } = await loadOptional<Aws4Fetch>(CLIENT, folders);
+  const client = new AwsClient({ ...login, service: 's3' });
   // A request that fails ends the batch; the sink repeats it.
-  const client = new AwsClient({ ...login, service: 's3', retries: 0 });
-  return new S3Target(sink, new Bucket(sink.name, url, (address, options) => client.fetch(address, options)));
+  const send = async (address: string, call: PeerCall) => {
+    const { url: signed, headers } = await client.sign(address, call);
+    return await callPeer(signed, { ...call, headers });
+  };
+  return new S3Target(sink, new Bucket(sink.name, url, send));
 }
 
 /**
@@ -69,21 +74,23 @@ function addressOf({ name, target }: OpenSink): { readonly url: string; readonly
   return { url: `${scheme}://${given.host}${path}`, login: { accessKeyId, secretAccessKey, region, ...token } };
 }
 
+type Call = (url: string, call: PeerCall) => Promise<Response>;
+
 /** Objects below a prefix. Errors: SINKS_UNREACHABLE, SINKS_REFUSED. */
 class Bucket {
   readonly #name: string;
   /** Of the bucket, and the prefix in it, with its slash. */
   readonly #root: string;
   readonly #prefix: string;
-  readonly #fetch: (url: string, options: object) => Promise<Response>;
+  readonly #call: Call;
 
-  constructor(name: string, url: string, fetch: (url: string, options: object) => Promise<Response>) {
+  constructor(name: string, url: string, call: Call) {
     const { origin, pathname } = new URL(url);
     const [bucket = '', ...rest] = pathname.slice(1).split('/');
     this.#name = name;
     this.#root = `${origin}/${bucket}`;
     this.#prefix = rest.length === 0 ? '' : `${decodeURIComponent(rest.join('/'))}/`;
-    this.#fetch = fetch;
+    this.#call = call;
   }
 
   /** Whether it was put: not if there is one already and `isNew` asks for none. */
@@ -121,15 +128,15 @@ class Bucket {
     return `${this.#root}/${`${this.#prefix}${key}`.split('/').map(encodeURIComponent).join('/')}`;
   }
 
-  async #send(url: string, options: object, accepted: readonly number[]): Promise<{ status: number; body: Buffer }> {
+  async #send(url: string, call: PeerCall, accepted: readonly number[]): Promise<{ status: number; body: Buffer }> {
     let status: number;
     let body: Buffer;
     try {
-      const response = await this.#fetch(url, { ...options, signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const response = await this.#call(url, { ...call, signal: AbortSignal.timeout(TIMEOUT_MS) });
       status = response.status;
       body = Buffer.from(await response.arrayBuffer());
     } catch (error) {
-      throw unreachable(`sink ${this.#name}: the bucket does not answer: ${messageOf(error)}`, error);
+      throw unreachable(`sink ${this.#name}: the bucket does not answer: ${codeOf(error) ?? messageOf(error)}`, error);
     }
     if (accepted.includes(status)) return { status, body };
     const code = /<Code>([^<]*)</.exec(body.toString())?.[1] ?? 'no code';

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
+import { callPeer } from '../../runtime/call-peer.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { isSafeAddress } from '../safe-address.ts';
@@ -77,12 +78,11 @@ export function createBridge({ address, key, write }: BridgeParts): Bridge {
     const controller = new AbortController();
     if (request !== null) running.set(request, controller);
     try {
-      const response = await fetch(address, {
+      const response = await callPeer(address, {
         method: 'POST',
         headers: { 'X-Api-Key': key, ...headersOf(message, version) },
         body: JSON.stringify(message),
         signal: controller.signal,
-        redirect: 'error',
       });
       const text = await response.text();
       if (request !== null) write(answerOf(request, response.status, text));

@@ -8,6 +8,7 @@ import { decode32, encode32, encode64 } from '../../lib/base58.ts';
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { signupMessage } from '../../lib/signup-message.ts';
+import { callPeer, type PeerCall } from '../../runtime/call-peer.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { PYUSD_MINT, USDC_MINT, USDT_MINT } from '../../solana/programs.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
@@ -237,10 +238,10 @@ export async function askForKey(url: string, proof: SignupProof): Promise<string
   throw unusable(text);
 }
 
-async function ask(url: string, init: RequestInit): Promise<{ status: number; body: Record<string, unknown> }> {
+async function ask(url: string, call: PeerCall): Promise<{ status: number; body: Record<string, unknown> }> {
   try {
     const address = `${url.replace(/\/+$/, '')}/v0/signup`;
-    const response = await fetch(address, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS), redirect: 'error' });
+    const response = await callPeer(address, { ...call, signal: AbortSignal.timeout(TIMEOUT_MS) });
     const body: unknown = JSON.parse(await smallText(response));
     // What else JSON has is neither terms nor a project.
     return { status: response.status, body: isPlainObject(body) ? body : {} };

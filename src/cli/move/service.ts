@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { callPeer } from '../../runtime/call-peer.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { backoffMs, retryAfterMs } from '../../runtime/waiting.ts';
 import { isSafeAddress } from '../safe-address.ts';
@@ -34,10 +35,10 @@ export function createService({ option, url, key, keyHeader }: ServiceOptions): 
     throw usage(`${option} must begin with https://; http:// is for services on this machine only`);
   const { host } = new URL(url);
 
-  async function once(method: string, path: string, body: unknown): Promise<Response> {
+  async function once(method: string, path: string, body: unknown) {
     const address = new URL(`${url.replace(/\/+$/, '')}${path}`);
     if (keyHeader === null) address.searchParams.set('api-key', key);
-    return await fetch(address, {
+    const response = await callPeer(address, {
       method,
       headers: {
         accept: 'application/json',
@@ -45,9 +46,9 @@ export function createService({ option, url, key, keyHeader }: ServiceOptions): 
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      redirect: 'error',
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
+    return { response, text: await response.text() };
   }
 
   return {
@@ -57,15 +58,15 @@ export function createService({ option, url, key, keyHeader }: ServiceOptions): 
       const attempts = method === 'POST' ? 1 : ATTEMPTS;
       let limits = 0;
       for (let failures = 1; ; failures += 1) {
-        let response: Response;
+        let answer: Awaited<ReturnType<typeof once>>;
         try {
-          response = await once(method, path, body);
+          answer = await once(method, path, body);
         } catch (error) {
           if (failures >= attempts) throw unreachable(host, reasonOf(error));
           await sleep(backoffMs(failures, null));
           continue;
         }
-        const text = await response.text();
+        const { response, text } = answer;
         if (response.ok) return parse(text, host);
         const said = said_(text, key);
         const isFull = response.status === 429 || response.status === 503;
@@ -97,11 +98,8 @@ const unreachable = (host: string, reason: string) =>
 /** The text of an error without the key, which a service may repeat. */
 const said_ = (text: string, key: string): string => text.replaceAll(key, '***').slice(0, MAX_TEXT_CHARS);
 
-function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  // Never the message of `fetch` itself, which may quote the address with its key.
-  return (cause as { code?: string }).code ?? (cause instanceof Error ? cause.name : 'error');
-}
+/** Never a message, which may quote the address with its key. */
+const reasonOf = (error: unknown): string => codeOf(error) ?? (error instanceof Error ? error.name : 'error');
 
 function parse(text: string, host: string): unknown {
   if (text.trim() === '') return null;

@@ -1,8 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { Connection, Keypair, PublicKey, SystemProgram, Transaction, TransactionInstruction } from '@solana/web3.js';
+import {
+  Connection,
+  type FetchFn,
+  Keypair,
+  PublicKey,
+  SystemProgram,
+  Transaction,
+  TransactionInstruction,
+} from '@solana/web3.js';
 import { encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { byteList } from '../../lib/json.ts';
+import { callPeer } from '../../runtime/call-peer.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { decodeMint } from '../../solana/accounts/token.ts';
 import { ASSOCIATED_TOKEN_PROGRAM } from '../../solana/programs.ts';
@@ -36,7 +45,8 @@ export interface SignedPayment {
 }
 
 /** Creates the client of a node; opens nothing. */
-export const connectTo = (url: string): Connection => new Connection(url, 'confirmed');
+export const connectTo = (url: string): Connection =>
+  new Connection(url, { commitment: 'confirmed', fetch: callPeer as FetchFn });
 
 /**
  * Reads a mint from the chain: it, not the service, determines the token program and the decimals. Errors: SIGNUP_USAGE, exit 64, if it is
