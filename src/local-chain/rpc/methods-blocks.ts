@@ -99,8 +99,8 @@ function getTransaction(
   id: string,
   config: Partial<ReturnType<typeof transactionConfigWithMinSlotOrEncoding>> | undefined,
 ) {
-  requireEncoding(node, config);
   const wanted = signature(id);
+  requireEncoding(node, config);
   const newest = newestSealed(node, config);
   const record = node.bank.state.record(wanted);
   const block = record === undefined ? undefined : node.bank.state.block(record.slot);
