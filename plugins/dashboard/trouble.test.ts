@@ -16,6 +16,7 @@ const chain: ChainState = {
   isLate: false,
   stalled: null,
   openGaps: 0,
+  finalityAlarm: null,
 };
 const upstream = (label: string, reason: string | null): UpstreamState => ({
   chain: 'main',
@@ -50,6 +51,11 @@ test('one upstream of two is a warning, all of them are worse, and the worst com
   const found = titles(healthy, all, []);
   assert.match(found[0] as string, /^bad: No upstream of main works/);
   assert.match(found[1] as string, /^bad: Following mainnet is stalled: no upstream/);
+});
+
+test('a certificate that does not hold is a trouble', () => {
+  const alarm = 'the certificate of slot 99 does not prove it final: too little stake signed it';
+  assert.deepEqual(titles(healthy, live([{ ...chain, finalityAlarm: alarm }], []), []), [`bad: On mainnet, ${alarm}`]);
 });
 
 test('a failed check is said once, and a daemon that is not ready always has a reason', () => {

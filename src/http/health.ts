@@ -6,7 +6,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { CheckResult } from '../ports/processes.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { wordsOf } from '../runtime/errors.ts';
-import { finalityText, isFinalityAlarm } from '../runtime/finality-text.ts';
+import { finalityAlarmText, finalityText } from '../runtime/finality-text.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
 /** Concurrent probes share one run of the checks. */
@@ -155,7 +155,7 @@ export const upstreamCheckName = (chain: ChainId): string => `chain ${chain}: up
 function finalityChecks({ chain, finality }: ChainStatus, nowMs: number): readonly CheckResult[] {
   if (finality === undefined || finality.state === 'off') return [];
   const detail = finalityText(finality, nowMs);
-  return [{ name: finalityCheckName(chain), ok: !isFinalityAlarm(finality, nowMs), detail, required: false }];
+  return [{ name: finalityCheckName(chain), ok: finalityAlarmText(finality, nowMs) === null, detail, required: false }];
 }
 
 function chainCheck(status: ChainStatus, maxLag: LagLimit, answers: boolean): CheckResult {

@@ -1,10 +1,11 @@
 /** Calls of the dashboard's routes, with what they return. Times are unix milliseconds unless they are texts. */
 
 import type { BudgetUse, UsageDay } from '../../../src/ports/access.ts';
+import type { FinalityStatus, VerifiedSlot } from '../../../src/ports/chain.ts';
 import type { AnsweredRequest, PluginView, Setting } from '../../../src/ports/daemon-view.ts';
 import type { Series, SeriesPoint } from '../series.ts';
 
-export type { AnsweredRequest, BudgetUse, PluginView, Series, SeriesPoint, Setting, UsageDay };
+export type { AnsweredRequest, BudgetUse, PluginView, Series, SeriesPoint, Setting, UsageDay, VerifiedSlot };
 
 const BASE = '/dashboard/api';
 
@@ -324,6 +325,9 @@ export interface ChainState {
   readonly openGaps: number;
   readonly leftBehind?: readonly string[];
   readonly distrusted?: readonly string[];
+  readonly finality?: FinalityStatus;
+  /** What is wrong with a recent certificate; null: nothing. */
+  readonly finalityAlarm: string | null;
 }
 
 export interface UpstreamState {

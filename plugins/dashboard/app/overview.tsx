@@ -14,6 +14,7 @@ import {
   type SeriesPoint,
   type UpstreamState,
   type Usage,
+  type VerifiedSlot,
   type Webhook,
 } from './api.ts';
 import { FirstSteps } from './first-steps.tsx';
@@ -116,6 +117,9 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
         <Chains chains={live?.chains ?? []} />
         <Upstreams upstreams={live?.upstreams ?? []} />
       </div>
+      {(live?.chains ?? []).map((chain) => (
+        <Finality key={chain.chain} chain={chain} />
+      ))}
       <Checks health={health.data} />
     </>
   );
@@ -419,6 +423,47 @@ function Chains({ chains }: { chains: readonly ChainState[] }) {
           </Stat>
         </dl>
       ))}
+    </Card>
+  );
+}
+
+const ROUNDS: Readonly<Record<VerifiedSlot['rounds'], string>> = { fast: 'one round', slow: 'two rounds' };
+
+/** Slots that certificates prove final. Where none are checked, the page says why. */
+function Finality({ chain: { chain, kind, finality } }: { chain: ChainState }) {
+  // Nobody else signs a local chain.
+  if (finality === undefined || kind === 'local') return null;
+  const { state, reason, verified, recent } = finality;
+  const title = chain === 'main' ? 'Verified finality' : `Verified finality (${chain})`;
+  if (state === 'off')
+    return (
+      <Card title={title}>
+        <p class="soft">Certificates of finality are not checked: {reason}.</p>
+      </Card>
+    );
+  return (
+    <Card
+      title={title}
+      note={reason === null ? 'certificates that were checked here' : `not checked now: ${reason}`}
+      flush
+    >
+      <dl class="stats">
+        <Stat name="Verified to">{number(verified?.slot ?? null)}</Stat>
+        <Stat name="Signed by" note={verified === null ? undefined : ROUNDS[verified.rounds]}>
+          {verified === null ? '–' : `${verified.stakePercent} % of the stake`}
+        </Stat>
+      </dl>
+      <Table
+        caption="Newest verified slots"
+        keyOf={({ slot }) => String(slot)}
+        rows={recent}
+        empty={<Empty title="No slot is verified yet" />}
+        columns={[
+          { name: 'Slot', isTitle: true, show: ({ slot }) => number(slot) },
+          { name: 'Stake', isNumber: true, show: ({ stakePercent }) => `${stakePercent} %` },
+          { name: 'Signed in', show: ({ rounds }) => ROUNDS[rounds] },
+        ]}
+      />
     </Card>
   );
 }

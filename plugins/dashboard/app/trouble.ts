@@ -29,6 +29,13 @@ function ofChain(chain: ChainState): Trouble[] {
       title: `${capital(name)} is followed ${span(chain.lagSeconds * 1_000)} behind its tip`,
       advice: 'After a start the follower catches up. If the lag grows, the upstreams or the disk are too slow.',
     });
+  if (chain.finalityAlarm !== null)
+    found.push({
+      tone: 'bad',
+      title: `On ${name}, ${chain.finalityAlarm}`,
+      advice:
+        'What is followed goes on unchanged. Compare the block of that slot with other nodes: a node or the Yellowstone server may serve another chain.',
+    });
   for (const text of chain.distrusted ?? [])
     found.push({
       tone: 'warn',

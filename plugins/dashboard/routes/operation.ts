@@ -6,6 +6,7 @@ import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { GapRecords } from '../../../src/ports/following.ts';
 import type { UpstreamState } from '../../../src/ports/upstream.ts';
+import { finalityAlarmText } from '../../../src/runtime/finality-text.ts';
 import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';
@@ -249,7 +250,14 @@ export function createLive(
       const status = ctx.chain(id)?.status();
       return status === undefined
         ? []
-        : [{ ...status, lagSeconds: lagSeconds(status), isLate: isLagBeyond(status, maxLagOf(ctx.core)) }];
+        : [
+            {
+              ...status,
+              lagSeconds: lagSeconds(status),
+              isLate: isLagBeyond(status, maxLagOf(ctx.core)),
+              finalityAlarm: finalityAlarmText(status.finality, ctx.clock.now()),
+            },
+          ];
     }),
     upstreams: CHAINS.flatMap((id) => {
       const distrusted = ctx.chain(id)?.status().distrusted ?? [];

@@ -1,12 +1,13 @@
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { type DashboardBed, OPERATOR_TOKEN } from '../../conformance/dashboard/harness.ts';
+import { OPERATOR_TOKEN } from '../../conformance/dashboard/harness.ts';
+import type { TestDaemon } from '../../helpers/daemon.ts';
 
 const LONG_MS = 60_000;
 
 /** A page that must not break its own rules: an error, a refused resource or a call to elsewhere is a fault. */
 export async function openPage(
   browser: Browser,
-  { daemon }: DashboardBed,
+  { daemon }: { readonly daemon: Pick<TestDaemon, 'adminUrl'> },
   more: BrowserContextOptions = {},
 ): Promise<{ page: Page; faults: string[] }> {
   const context = await browser.newContext({ ...more, reducedMotion: 'reduce' });

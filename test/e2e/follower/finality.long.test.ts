@@ -8,12 +8,15 @@ import type { Finding } from '../../../src/cli/doctor/finding.ts';
 import { ProtobufReader } from '../../../src/lib/protobuf.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { BlockFooter } from '../../../src/solana/finality/footer.ts';
+import { OPERATOR_TOKEN } from '../../conformance/dashboard/harness.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { axeFaults, chromiumMissing, startChromium } from '../../helpers/chromium.ts';
 import { runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { blockIdOf, createValidators, footerOf, footerUpdate, type Signers } from '../../helpers/finality-signer.ts';
 import { geyserMissing } from '../../helpers/geyser.ts';
 import { GEYSER_DIR } from '../../helpers/packages.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+import { logIn, openPage } from '../dashboard/visit.ts';
 import { type BedOptions, createBed, grow, type Running, settles, until } from './harness.ts';
 
 const SHRED_VERSION = 50_093;
@@ -303,55 +306,77 @@ describe('verified finality', () => {
   });
 });
 
+/** A daemon before the chain's own node, but for the ranks, and a server that sends footers. */
+async function startVerifying(t: TestContext) {
+  const [chain, server, node] = await Promise.all([startChain(), startFooterServer(t), startUpstream()]);
+  node.on('*', async ({ body }) => {
+    const response = await fetch(chain.rpcUrl, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+    });
+    return { chunks: [await response.text()] };
+  });
+  for (const method of ['getSlot', 'getHealth', 'getVersion', 'getFirstAvailableBlock', 'getGenesisHash'])
+    node.on(method, async (call) => ({
+      result: JSON.stringify(await resultOf(chain.rpcUrl, method, call.params)),
+    }));
+  serveRanks(node);
+  const daemon = await startDaemonProcess({
+    chain: { rpcUrl: node.url, wsUrl: chain.wsUrl },
+    folder: GEYSER_DIR,
+    config: {
+      follow: { stream: { plugin: 'yellowstone', url: server.url } },
+      dashboard: { operatorToken: OPERATOR_TOKEN, liveIntervalMs: 250 },
+    },
+  });
+  t.after(async () => {
+    await daemon.stop();
+    await Promise.all([chain.stop(), node.stop()]);
+  });
+  const readiness = async () => {
+    const { checks, chain: chains } = (await (await fetch(`${daemon.adminUrl}/readyz`)).json()) as {
+      readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string }[];
+      readonly chain: readonly ChainStatus[];
+    };
+    return { check: checks.find(({ name }) => name === 'chain main: finality'), status: chains[0]! };
+  };
+  const address = '11111111111111111111111111111112';
+  await isSubscribed(server);
+  await reaches(async () => {
+    await chain.fund(address, 1_000_000);
+    return ((await readiness()).status.cursorSlot ?? -1) > 0;
+  });
+  return {
+    daemon,
+    readiness,
+    /** Until a released slot is verified, which is returned. */
+    async verifies(): Promise<number> {
+      await reaches(async () => {
+        await chain.fund(address, 1_000_000);
+        const slot = (await readiness()).status.cursorSlot!;
+        server.send(footerOf(slot + 2, certificateOf(slot)));
+        return (await readiness()).status.finality?.verified !== null;
+      });
+      return (await readiness()).status.finality!.verified!.slot;
+    },
+    /** Until a certificate that too little stake signed is an alarm. On a busy machine the daemon may be between two connections. */
+    async refuses(slot: number): Promise<void> {
+      const forged = { slot, blockId: blockIdOf('another block'), shredVersion: SHRED_VERSION };
+      await reaches(async () => {
+        server.send(footerOf(slot + 2, validators.sign(forged, { ranks: [0, 1] })));
+        return (await readiness()).check?.ok === false;
+      });
+    },
+  };
+}
+
 describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissing()) ?? false }, () => {
   test('readiness, metrics and doctor say which slot is verified by how much stake, and a false certificate', async (t) => {
-    const [chain, server, node] = await Promise.all([startChain(), startFooterServer(t), startUpstream()]);
-    // The chain's own node, but for the ranks.
-    node.on('*', async ({ body }) => {
-      const response = await fetch(chain.rpcUrl, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body,
-      });
-      return { chunks: [await response.text()] };
-    });
-    for (const method of ['getSlot', 'getHealth', 'getVersion', 'getFirstAvailableBlock', 'getGenesisHash'])
-      node.on(method, async (call) => ({
-        result: JSON.stringify(await resultOf(chain.rpcUrl, method, call.params)),
-      }));
-    serveRanks(node);
-    const daemon = await startDaemonProcess({
-      chain: { rpcUrl: node.url, wsUrl: chain.wsUrl },
-      folder: GEYSER_DIR,
-      config: { follow: { stream: { plugin: 'yellowstone', url: server.url } } },
-    });
-    t.after(async () => {
-      await daemon.stop();
-      await Promise.all([chain.stop(), node.stop()]);
-    });
-    const readiness = async () => {
-      const { checks, chain: chains } = (await (await fetch(`${daemon.adminUrl}/readyz`)).json()) as {
-        readonly checks: readonly { readonly name: string; readonly ok: boolean; readonly detail: string }[];
-        readonly chain: readonly ChainStatus[];
-      };
-      return { check: checks.find(({ name }) => name === 'chain main: finality'), status: chains[0]! };
-    };
-    const address = '11111111111111111111111111111112';
-    await isSubscribed(server);
-    let cursor = -1;
-    await reaches(async () => {
-      await chain.fund(address, 1_000_000);
-      cursor = (await readiness()).status.cursorSlot ?? -1;
-      return cursor > 0;
-    });
-    await reaches(async () => {
-      await chain.fund(address, 1_000_000);
-      const slot = (await readiness()).status.cursorSlot!;
-      server.send(footerOf(slot + 2, certificateOf(slot)));
-      return (await readiness()).status.finality?.verified !== null;
-    });
+    const { daemon, readiness, verifies, refuses } = await startVerifying(t);
+    const slot = await verifies();
     await reaches(async () => (await readiness()).check?.detail.startsWith('verified up to slot') === true);
-    const { check, status } = await readiness();
+    const { check } = await readiness();
     assert.equal(check?.ok, true);
     assert.match(check!.detail, /^verified up to slot \d+, by 83 % of the stake in one round$/);
     const doctor = async () => {
@@ -361,13 +386,7 @@ describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissin
     };
     const [calm] = await doctor();
     assert.deepEqual([calm?.level, /^main: verified up to slot/.test(calm?.detail ?? '')], ['ok', true]);
-    const slot = status.finality!.verified!.slot;
-    // On a busy machine the daemon may be between two connections when one is sent.
-    await reaches(async () => {
-      const forged = { slot, blockId: blockIdOf('another block'), shredVersion: SHRED_VERSION };
-      server.send(footerOf(slot + 2, validators.sign(forged, { ranks: [0, 1] })));
-      return (await readiness()).check?.ok === false;
-    });
+    await refuses(slot);
     const after = await readiness();
     assert.match(
       after.check!.detail,
@@ -380,6 +399,32 @@ describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissin
     assert.match(metrics, /^parhelion_follow_certificates_total\{[^}]*result="refused"[^}]*\} [1-9]\d*$/m);
     assert.match(metrics, /^parhelion_follow_verified_slot(\{[^}]*\})? [1-9]\d*$/m);
     assert.match(daemon.output(), /chain\.finality/);
+  });
+
+  test('the dashboard shows the verified slots with their stake, and a false certificate', {
+    skip: chromiumMissing() ?? false,
+  }, async (t) => {
+    const bed = await startVerifying(t);
+    const slot = await bed.verifies();
+    const browser = await startChromium();
+    t.after(() => browser.close());
+    const { page, faults } = await openPage(browser, bed);
+    await logIn(page);
+    const card = page.locator('section.card', { has: page.getByRole('heading', { name: 'Verified finality' }) });
+    await card.getByText('83 % of the stake').waitFor();
+    const row = card.getByRole('table', { name: 'Newest verified slots' }).getByRole('row').nth(1);
+    await reaches(async () => {
+      const { finality: known } = (await bed.readiness()).status;
+      return (await row.textContent()) === `${known!.verified!.slot.toLocaleString('en-US')}83 %one round`;
+    });
+    await page.getByText('Everything works').waitFor();
+    await bed.refuses(slot);
+    await page
+      .getByText(/the certificate of slot [\d,]+ does not prove it final: too little stake signed it/)
+      .first()
+      .waitFor();
+    assert.equal(await page.getByText('Everything works').count(), 0);
+    assert.deepEqual([await axeFaults(page), faults], [[], []]);
   });
 });
 
