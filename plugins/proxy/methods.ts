@@ -169,7 +169,9 @@ const tokenFilter = required({
   }),
 });
 const signatures = required({ signatures: list(signature(), 'Up to 256 signatures') });
-const wire = required({ transaction: text('Signed transaction', 'AQAAAA==') });
+const wire = required({
+  transaction: text('Signed transaction; one of version 1 has no default limits, what it leaves out is 0', 'AQAAAA=='),
+});
 const slotParam = required({ slot: slot() });
 const ACCOUNT_OPTIONS = { encoding, dataSlice, ...READ };
 

@@ -27,7 +27,7 @@ import { CHDB_DIR, chdbMissing } from '../../helpers/clickhouse.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type CallFacts, createCalls, type StandardCall, shownBody } from '../../helpers/standard-calls.ts';
-import { signVersion1 } from '../../helpers/version-1.ts';
+import { signVersion1, USUAL_CONFIG } from '../../helpers/version-1.ts';
 import { plainRecord } from '../localchain/plain-record.ts';
 import { runScript, type ScriptRun, wallet } from '../localchain/same-script.ts';
 import { eventually } from './harness.ts';
@@ -392,6 +392,58 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     t.diagnostic(
       `${byNode.count()} subscriptions: ${passed} notifications passed on, ${compared} values of the local chain`,
     );
+  });
+
+  test('version 1: what leaves out a limit fails in a trial run, and lands, fails and pays, on the local chain as on the node', async () => {
+    const payer = wallet('payer');
+    const pay = SystemProgram.transfer({
+      fromPubkey: payer.publicKey,
+      toPubkey: wallet('friend').publicKey,
+      lamports: 5_000_000,
+    });
+    const { computeUnitLimit: _, ...noUnits } = USUAL_CONFIG;
+    const { loadedAccountsDataSizeLimit: __, ...noData } = USUAL_CONFIG;
+    const configs = { 'both limits': USUAL_CONFIG, 'no units': noUnits, 'no data': noData, neither: {} };
+    const outcomesOf = async (url: string) => {
+      const outcomes: unknown[] = [];
+      for (const [name, config] of Object.entries(configs)) {
+        const { value } = await ask<{ value: { blockhash: string } }>(url, 'getLatestBlockhash', []);
+        const { wire, signature } = await signVersion1(payer, value.blockhash, [pay], config);
+        const options = { encoding: 'base64', commitment: 'confirmed' };
+        const { value: trial } = await ask<{ value: Record<string, unknown> }>(url, 'simulateTransaction', [
+          wire.toString('base64'),
+          options,
+        ]);
+        const { error } = JSON.parse(await textOf(url, 'sendTransaction', [wire.toString('base64'), options])) as {
+          error?: { code: number; message: string };
+        };
+        const blind = { encoding: 'base64', skipPreflight: true };
+        await ask(url, 'sendTransaction', [wire.toString('base64'), blind]);
+        const shown = { encoding: 'json', commitment: 'confirmed', maxSupportedTransactionVersion: 1 };
+        let meta: Record<string, unknown> | undefined;
+        await eventually(async () => {
+          const landed = await ask<{ meta: Record<string, unknown> } | null>(url, 'getTransaction', [signature, shown]);
+          meta = landed?.meta;
+          return landed === null ? `${name} did not land` : null;
+        });
+        const { err, logs, unitsConsumed, loadedAccountsDataSize } = trial;
+        outcomes.push([name, { err, logs, unitsConsumed, loadedAccountsDataSize }]);
+        outcomes.push([name, error?.code, error?.message]);
+        outcomes.push([name, meta!['err'], meta!['fee'], meta!['computeUnitsConsumed'], meta!['logMessages']]);
+      }
+      return outcomes;
+    };
+    const [theirs, ours] = sides as [Side, Side];
+    const expected = await outcomesOf(theirs.url);
+    // Both limits: it does what it says. Without one: a fee for nothing.
+    const errors = expected.filter((_one, at) => at % 3 === 2).map((outcome) => (outcome as [string, unknown])[1]);
+    assert.deepEqual(
+      errors.map((error) => error === null),
+      [true, false, false, false],
+    );
+    assert.deepEqual(await outcomesOf(ours.url), expected);
+    // In front of a node, the trial run is that of the node.
+    for (const { url, name } of daemons) assert.deepEqual(await outcomesOf(url), expected, name);
   });
 
   test('costs and sizes of the same transactions are those of the node, on the local chain too', async () => {

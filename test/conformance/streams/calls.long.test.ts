@@ -409,4 +409,40 @@ describe('calls', { skip, timeout: 240_000 }, () => {
     assert.deepEqual(errors, []);
     handle.cancel();
   });
+
+  test('the LaserStream client, which does not come back after an orderly end, comes back after a stop of the daemon', async (t) => {
+    const chain = await startChain();
+    const place = {
+      chain: { rpcUrl: chain.rpcUrl },
+      config: { plugins: ['access', 'streams'], streams: { grpc: { port: await freePort() } } },
+      dataDir: mkdtempSync(join(tmpdir(), 'parhelion-laserstream-')),
+    };
+    let daemon = await startDaemonProcess(place);
+    const { subscribe } = loadClient('helius-laserstream') as Json;
+    const slots: number[] = [];
+    const errors: string[] = [];
+    const handle = await subscribe(
+      { apiKey: daemon.key, endpoint: `http://127.0.0.1:${place.config.streams.grpc.port}`, replay: false },
+      { slots: { s: {} }, transactions: {}, accounts: {}, commitment: 1 },
+      ({ slot }: Json) => void (slot && slots.push(Number(slot.slot))),
+      (error: Error) => errors.push(error.message),
+    );
+    t.after(async () => {
+      handle.cancel();
+      await daemon.stop();
+      await chain.stop();
+      rmSync(place.dataDir, { recursive: true, force: true });
+    });
+    const newSlot = async (what: string) => {
+      const from = await chain.connection.getSlot('processed');
+      await until(what, async () => {
+        await chain.seal();
+        return slots.some((slot) => slot > from);
+      });
+    };
+    await newSlot('a slot');
+    assert.equal(await daemon.stop(), 0);
+    daemon = await startDaemonProcess({ ...place, key: daemon.key });
+    await newSlot(`a slot after the stop; the client said: ${errors.join('; ')}`);
+  });
 });
