@@ -20,6 +20,7 @@ import {
   MEMO_V3_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
+  VOTE_PROGRAM,
 } from '../../../src/solana/programs.ts';
 import { type AgaveNode, agaveMissing, namedNode, startAgave } from '../../helpers/agave.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
@@ -640,8 +641,15 @@ function formOf(text: string): unknown {
     result?: unknown;
     error?: { code: number; message: string; data?: unknown };
   };
-  // The local chain pays its leader nothing (src/local-chain/README.md).
-  if (isPlainObject(result) && Array.isArray(result['rewards'])) return form({ ...result, rewards: [] });
+  // The local chain pays its leader nothing (src/local-chain/README.md), and has no votes.
+  if (isPlainObject(result) && 'blockhash' in result && 'blockHeight' in result) {
+    const { rewards, transactions } = result;
+    return form({
+      ...result,
+      ...(Array.isArray(rewards) ? { rewards: [] } : {}),
+      ...(Array.isArray(transactions) ? { transactions: transactions.filter((one) => !isVote(one)) } : {}),
+    });
+  }
   if (error === undefined) return form(result);
   return JSON.parse(
     JSON.stringify(error)
@@ -650,6 +658,14 @@ function formOf(text: string): unknown {
       .replaceAll(':N', ':0')
       .replaceAll('-N', '-0'),
   );
+}
+
+/** Whether a transaction of a block, in any encoding and detail, names the program of votes. */
+function isVote({ transaction }: { readonly transaction: unknown }): boolean {
+  const [text, encoding] = (Array.isArray(transaction) ? transaction : [transaction, 'base58']) as [unknown, string];
+  if (typeof text !== 'string') return JSON.stringify(transaction).includes(VOTE_PROGRAM);
+  const bytes = encoding === 'base64' ? Buffer.from(text, 'base64') : Buffer.from(bs58.decode(text));
+  return bytes.includes(Buffer.from(bs58.decode(VOTE_PROGRAM)));
 }
 
 /** Members in their order; of a list each form once, because the chains have other numbers of blocks and lines. */
