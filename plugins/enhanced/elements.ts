@@ -139,6 +139,8 @@ interface PageOptions {
   readonly until: string | null;
   readonly limit: number;
   readonly commitment: Commitment;
+  /** Slot of `before`: a node that has not come so far does not know it; null without one, or when it is unknown. */
+  readonly minSlot: number | null;
 }
 
 /** Signal and tenant of a chain call. */
@@ -192,19 +194,47 @@ export function createTransactions({ chain, kept, random, config }: Transactions
     }
   }
 
-  async function call<T>(method: string, params: readonly unknown[], asker: Asker): Promise<T> {
+  function upstreams(): ChainReader {
     const reader = chain();
     if (reader === null) throw new RequestError(503, 'Service unavailable: no Solana upstream is configured');
-    return refusedAs503(method, reader.call<T>(method, params, { ...asker, timeoutMs: config.upstreamTimeoutMs }));
+    return reader;
+  }
+
+  const optionsOf = (asker: Asker) => ({ ...asker, timeoutMs: config.upstreamTimeoutMs });
+
+  /** A list of an upstream, which says where its blocks begin if the list ends there. Errors: also RequestError 503. */
+  async function listed(address: string, options: { readonly limit: number }, asker: Asker): Promise<SignaturePage> {
+    const reader = upstreams();
+    let only: string | undefined;
+    const answeredBy = (upstream: string) => {
+      only = upstream;
+    };
+    const how = { ...optionsOf(asker), archive: true };
+    const rows = await refusedAs503(
+      'getSignaturesForAddress',
+      reader.call<readonly SignatureRow[]>('getSignaturesForAddress', [address, options], { ...how, answeredBy }),
+    );
+    if (rows.length >= options.limit) return { rows, firstSlot: null };
+    // Another upstream may have more: it is asked of the one that gave the list, and after it, because nodes go on pruning.
+    const first = await refusedAs503(
+      'getFirstAvailableBlock',
+      reader.call<number>('getFirstAvailableBlock', [], { ...how, ...(only === undefined ? {} : { only }) }),
+    );
+    return { rows, firstSlot: first > 1 ? first : null };
   }
 
   async function one(signature: string, commitment: Commitment, asker: Asker) {
     const options = { encoding: 'json', commitment, maxSupportedTransactionVersion: MAX_VERSION };
     const held = await keptAnswer('getTransaction', [signature, options], asker);
-    const answer =
+    // Text: a node that has pruned it answers null, and another one may have it.
+    const text =
       held === null
-        ? await call<RpcTransaction | null>('getTransaction', [signature, options], asker)
-        : (JSON.parse(held.resultText) as RpcTransaction);
+        ? await refusedAs503(
+            'getTransaction',
+            upstreams().callText('getTransaction', [signature, options], optionsOf(asker)),
+          )
+        : held.resultText;
+    const answer = JSON.parse(text) as RpcTransaction | null;
     return answer === null ? null : decodeFetched(answer, random);
   }
 
@@ -218,11 +248,16 @@ export function createTransactions({ chain, kept, random, config }: Transactions
       await Promise.all(Array.from({ length: Math.min(config.concurrency, signatures.length) }, worker));
       return found;
     },
-    async page(address, { before, until, limit, commitment }, asker) {
-      const options = { limit, commitment, ...(before && { before }), ...(until && { until }) };
+    async page(address, { before, until, limit, commitment, minSlot }, asker) {
+      const options = {
+        limit,
+        commitment,
+        ...(before && { before }),
+        ...(until && { until }),
+        ...(minSlot === null ? {} : { minContextSlot: minSlot }),
+      };
       const held = await keptAnswer('getSignaturesForAddress', [address, options], asker);
-      if (held === null)
-        return { rows: await call('getSignaturesForAddress', [address, options], asker), firstSlot: null };
+      if (held === null) return await listed(address, options, asker);
       const first = held.headers?.['x-first-slot'];
       return {
         rows: JSON.parse(held.resultText) as readonly SignatureRow[],

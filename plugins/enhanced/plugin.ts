@@ -431,8 +431,9 @@ async function* newestFirst(
   { address, before: from, until, commitment, window, pageSize }: HistoryQuestion,
   asker: Asker,
 ): AsyncGenerator<SignaturePage & { readonly last: string | null }> {
+  let minSlot: number | null = null;
   for (let before = from; ; ) {
-    const page = await transactions.page(address, { before, until, limit: pageSize, commitment }, asker);
+    const page = await transactions.page(address, { before, until, limit: pageSize, commitment, minSlot }, asker);
     const last = page.rows.at(-1);
     const rows = page.rows.filter((row) => !isAbove(row, window) && !isBelow(row, window));
     // What lies below the window is not missed.
@@ -440,6 +441,7 @@ async function* newestFirst(
     yield { rows, last: last?.signature ?? before, firstSlot: isPast ? null : page.firstSlot };
     if (last === undefined || page.rows.length < pageSize || isBelow(last, window)) return;
     before = last.signature;
+    minSlot = last.slot;
   }
 }
 

@@ -2,7 +2,7 @@ import { decode, decode32 } from '../lib/base58.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import { arrayItems, stringify } from '../lib/json.ts';
 import { OWN_WORK, type Tenant } from '../ports/access.ts';
-import type { ChainReader, Commitment } from '../ports/chain.ts';
+import type { ChainCallOptions, ChainReader, Commitment } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import {
   type AddressRow,
@@ -24,7 +24,7 @@ import {
  * and what is older of an upstream.
  *
  * Each seam is checked: both sides share a row or a slot. What is held is never replaced by a shorter list of an upstream, and rows of an
- * upstream count only above and below what is held. Where a part is missing between two others, or may be missing at the end because no
+ * upstream count only above and below what is held; what it lacks is asked of itself, because another one may have it. Where a part is missing between two others, or may be missing at the end because no
  * upstream answers, the list says so (`missing`). It ends like that of a node (`pruned`) only where nobody has anything older.
  */
 export interface JoinedHistoryParts {
@@ -59,40 +59,57 @@ const NOT_FOUND = -32020;
 /** The two sides of a seam contradict each other. */
 class Contradiction extends Error {}
 
-/** What an upstream said; `refused` with the code of the node, `silent` when none answers. */
+/** What an upstream said, and its label; `refused` with the code of the node, `silent` when none answers. */
 type UpstreamAnswer<T> =
-  | { readonly kind: 'answered'; readonly value: T }
-  | { readonly kind: 'refused'; readonly code: number; readonly error: unknown }
+  | { readonly kind: 'answered'; readonly value: T; readonly by: string | undefined }
+  | { readonly kind: 'refused'; readonly code: number; readonly error: unknown; readonly by: string | undefined }
   | { readonly kind: 'silent'; readonly error: unknown };
+
+/** The newest slot of an upstream, and its label. */
+interface Tip {
+  readonly slot: number;
+  readonly by: string | undefined;
+}
+
+type How = Pick<ChainCallOptions, 'only' | 'answeredBy'>;
 
 const END_OF_SLOT = Number.POSITIVE_INFINITY;
 
 export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts): JoinedHistory {
-  const tips = new Map<Commitment, { readonly at: number; readonly slot: Promise<number | null> }>();
+  const tips = new Map<Commitment, { readonly at: number; readonly tip: Promise<Tip | null> }>();
   let verified = { slot: -1, blockhash: '' };
   let first: { readonly slot: number; readonly at: number } | null = null;
   let isLearning = false;
 
-  async function ask<T>(work: () => Promise<T>): Promise<UpstreamAnswer<T>> {
+  /** `only`: the label of the upstream to ask; undefined: any. */
+  async function ask<T>(work: (how: How) => Promise<T>, only?: string): Promise<UpstreamAnswer<T>> {
+    let by = only;
+    const answeredBy = (upstream: string) => {
+      by = upstream;
+    };
     try {
-      return { kind: 'answered', value: await work() };
+      return { kind: 'answered', value: await work({ ...(only === undefined ? {} : { only }), answeredBy }), by };
     } catch (error) {
       const code = codeOf(error) === 'CHAIN_RPC_ERROR' ? (error as CodedError).facts?.['rpcCode'] : undefined;
-      return typeof code === 'number' ? { kind: 'refused', code, error } : { kind: 'silent', error };
+      return typeof code === 'number' ? { kind: 'refused', code, error, by } : { kind: 'silent', error };
     }
   }
 
   /** Null when no upstream answers. */
-  async function tip(commitment: Commitment): Promise<number | null> {
+  async function tipNow(commitment: Commitment): Promise<Tip | null> {
     const now = clock.monotonic();
     const known = tips.get(commitment);
-    if (known !== undefined && now - known.at < TIP_MS) return await known.slot;
-    const slot = ask(() =>
-      chain.call<number>('getSlot', [{ commitment }], { tenant: OWN_WORK, timeoutMs: TIP_TIMEOUT_MS }),
-    ).then((asked) => (asked.kind === 'answered' && Number.isSafeInteger(asked.value) ? asked.value : null));
-    tips.set(commitment, { at: now, slot });
-    return await slot;
+    if (known !== undefined && now - known.at < TIP_MS) return await known.tip;
+    const found = ask((how) =>
+      chain.call<number>('getSlot', [{ commitment }], { ...how, tenant: OWN_WORK, timeoutMs: TIP_TIMEOUT_MS }),
+    ).then((asked) =>
+      asked.kind === 'answered' && Number.isSafeInteger(asked.value) ? { slot: asked.value, by: asked.by } : null,
+    );
+    tips.set(commitment, { at: now, tip: found });
+    return await found;
   }
+
+  const tip = async (commitment: Commitment): Promise<number | null> => (await tipNow(commitment))?.slot ?? null;
 
   /** While nothing that is held is known as final: the slot of an upstream that lacks what is held, so that it may lack final blocks too; else null. */
   async function behindHeld(newestSlot: number): Promise<number | null> {
@@ -104,11 +121,15 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     return now !== null && now < newestSlot ? now : null;
   }
 
-  /** The first slot of the upstreams that keep the most; null when it was never learned. */
-  async function firstSlot(tenant: Tenant): Promise<number | null> {
-    const asked = await ask(() => chain.call<number>('getFirstAvailableBlock', [], { tenant, archive: true }));
+  /** The first slot of an upstream, or of one of those that keep the most; null when it was never learned, and when that upstream is silent. */
+  async function firstSlot(tenant: Tenant, only?: string): Promise<number | null> {
+    const asked = await ask(
+      (how) => chain.call<number>('getFirstAvailableBlock', [], { ...how, tenant, archive: true }),
+      only,
+    );
     if (asked.kind === 'answered' && Number.isSafeInteger(asked.value))
       first = { slot: asked.value, at: clock.monotonic() };
+    else if (only !== undefined) return null;
     return first?.slot ?? null;
   }
 
@@ -171,20 +192,24 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     return bytes?.length === 64 ? await past.find(bytes) : null;
   };
 
-  /** `until`: an end that is held is no business of the upstream, which may lack it. */
-  async function askList({ query, to, finalSlot }: Walk, before: string | null, limit: number) {
+  /**
+   * `until`: an end that is held is no business of the upstream, which may lack it. `least`: the slot that an upstream must have reached; one
+   * that has not would leave out what is newer, without a word.
+   */
+  async function askList({ query, to, finalSlot }: Walk, before: string | null, limit: number, least: number | null) {
     const { address, commitment, minContextSlot, tenant } = query;
     const until = to === null ? query.until : null;
+    const minSlot = Math.max(minContextSlot ?? -1, least ?? -1);
     const config = {
       limit,
       commitment,
       ...(before === null ? {} : { before }),
       ...(until === null ? {} : { until }),
-      ...(minContextSlot === null ? {} : { minContextSlot }),
+      ...(minSlot < 0 ? {} : { minContextSlot: minSlot }),
     };
-    return await ask(async () =>
+    return await ask(async (how) =>
       listedOf(
-        await chain.callText('getSignaturesForAddress', [address, config], { tenant, archive: true }),
+        await chain.callText('getSignaturesForAddress', [address, config], { ...how, tenant, archive: true }),
         finalSlot,
       ),
     );
@@ -228,7 +253,7 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     const isHeldTop = (before === null || from !== null) && (theirs === null || theirs <= ceiling);
     // An end that a fork may have moved: the upstream, which is ahead, lists down to it.
     if (!isHeldTop && theirs !== null && to !== null && to.slot > now.finalSlot) return PASS_ON;
-    const top = isHeldTop || theirs === null ? null : await askList(walk, before, limit);
+    const top = isHeldTop || theirs === null ? null : await askList(walk, before, limit, theirs);
     if (top === null || top.kind !== 'answered') {
       // Only a node knows where to begin, or has reached the slot that the caller asks for.
       if ((before !== null && from === null) || least > ceiling) return PASS_ON;
@@ -240,11 +265,11 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
       // What an upstream that is behind does not know as final yet, it leaves out.
       if (theirs !== null && theirs < ceiling && ((await slotOfUpstream(before, tenant)) ?? ceiling) > theirs)
         return missing([], ceiling, `the upstream is only at slot ${theirs}`);
-      return await descendFromUpstream(walk, top.value);
+      return await descendFromUpstream(walk, top.value, top.by);
     }
     // A node that knows the end lists all down to it.
     if (isEndUnmet(walk)) return bounded(top.value);
-    return await descendFromTop(walk, top.value, { ceiling, lag: (theirs ?? ceiling) - ceiling });
+    return await descendFromTop(walk, top.value, { ceiling, lag: (theirs ?? ceiling) - ceiling, by: top.by });
   }
 
   /** Slot of a transaction; null when no upstream has it, or none answers. */
@@ -268,7 +293,7 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
   async function descendFromTop(
     walk: Walk,
     listed: readonly ListedSignature[],
-    { ceiling, lag }: { readonly ceiling: number; readonly lag: number },
+    { ceiling, lag, by }: { readonly ceiling: number; readonly lag: number } & Pick<Tip, 'by'>,
   ): Promise<Joined<SignatureList>> {
     const { rows, query, address, to } = walk;
     const seam = Math.max(walk.finalSlot, to?.slot ?? -1);
@@ -286,7 +311,7 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     rows.push(...newer);
     if (rows.length >= query.limit) return bounded(rows);
     if (listed.length === newer.length) {
-      const start = await firstSlot(query.tenant);
+      const start = await firstSlot(query.tenant, by);
       if (start === null || start > seam + 1)
         return missing(rows, start ?? seam + 1, `nobody has all blocks above slot ${seam}`);
     }
@@ -294,7 +319,11 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
   }
 
   /** A list that begins where only the upstream has blocks. */
-  async function descendFromUpstream(walk: Walk, listed: readonly ListedSignature[]): Promise<Joined<SignatureList>> {
+  async function descendFromUpstream(
+    walk: Walk,
+    listed: readonly ListedSignature[],
+    by: string | undefined,
+  ): Promise<Joined<SignatureList>> {
     const { rows, query, to } = walk;
     if (to !== null) {
       const start = await slotOfUpstream(query.before!, query.tenant);
@@ -308,9 +337,10 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     const last = rows.at(-1);
     const place = last === undefined ? null : await placeOf(last.signature);
     if (place !== null) return await descend(walk, place);
-    if (last !== undefined && (await past.newestBelow(last.slot - 1)) < 0) return pruned(rows, first?.slot ?? null);
-    const start = await firstSlot(query.tenant);
-    return start === null ? PASS_ON : await descendBelow(walk, start);
+    const start = await firstSlot(query.tenant, by);
+    if (start === null) return last === undefined ? PASS_ON : missing(rows, last.slot, UNKNOWN_START);
+    const isLast = last !== undefined && (await past.newestBelow(last.slot - 1)) < 0;
+    return isLast ? pruned(rows, start) : await descendBelow(walk, start);
   }
 
   /** Goes on below a slot: everything from there on is listed. `isEnd`: nobody but this daemon has anything older. */
@@ -362,7 +392,7 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     const before = rows.at(-1)?.signature ?? query.before;
     const theirs = await tip(query.commitment);
     if (theirs !== null && theirs < low - 1) return missing(rows, low, `the upstream is only at slot ${theirs}`);
-    const rest = await askList(walk, before, query.limit - rows.length);
+    const rest = await askList(walk, before, query.limit - rows.length, low - 1);
     if (rest.kind === 'answered' && rest.value.length > 0) {
       // Without a row that both sides have, the upstream lists from its top; what is new there since is not part of the list.
       const older = rest.value.filter(({ slot }) => slot < low && slot > (to?.slot ?? -1));
@@ -373,9 +403,9 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
         return await descend(walk, { slot: to.slot, index: END_OF_SLOT });
       const lowest = older.at(-1)?.slot;
       if (lowest === undefined) throw new Contradiction();
-      if ((await past.newestBelow(lowest - 1)) < 0) return pruned(rows, first?.slot ?? null);
-      const start = await firstSlot(query.tenant);
-      if (start === null) return missing(rows, lowest, 'no upstream says where its blocks begin');
+      const start = await firstSlot(query.tenant, rest.by);
+      if (start === null) return missing(rows, lowest, UNKNOWN_START);
+      if ((await past.newestBelow(lowest - 1)) < 0) return pruned(rows, start);
       return await descendBelow(walk, Math.min(start, low));
     }
     if (isNotFound(rest, query.until) && to === null) return PASS_ON;
@@ -386,11 +416,11 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     return await descendBelow(walk, Math.min(start, low));
   }
 
-  /** The first slot of an upstream that gave this answer; null when it was never learned. */
+  /** The first slot of the upstream that gave this answer; null when it does not say. While none answers, what one said last. */
   async function startOf(asked: UpstreamAnswer<unknown>, tenant: Tenant): Promise<number | null> {
     if (asked.kind === 'silent') return first?.slot ?? null;
     if (asked.kind === 'refused' && asked.code === NO_HISTORY) return Number.MAX_SAFE_INTEGER;
-    return await firstSlot(tenant);
+    return await firstSlot(tenant, asked.by);
   }
 
   /** Whether nothing is older than this block: a first block has no transactions below it. */
@@ -430,12 +460,15 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
       for (const slot of part.slots) found.push(slot);
       low = high + 1;
     }
-    const theirs = found.length < limit && to > ceiling ? await tip(commitment) : null;
-    if (theirs === null || theirs <= ceiling) return { list: { slots: found.slice(0, limit), end: ending } };
-    const top = await slotsAbove(now.finalSlot, Math.min(to, theirs), { commitment, tenant });
+    const theirs = found.length < limit && to > ceiling ? await tipNow(commitment) : null;
+    if (theirs === null || theirs.slot <= ceiling) return { list: { slots: found.slice(0, limit), end: ending } };
+    const asker = { commitment, tenant, only: theirs.by };
+    const top = await slotsAbove(now.finalSlot, Math.min(to, theirs.slot), asker);
     if (top === null) {
-      if (theirs - ceiling > MAX_LAG_SLOTS)
-        return { list: { slots: [], end: missingAt(theirs, `no upstream gives the blocks above slot ${ceiling}`) } };
+      if (theirs.slot - ceiling > MAX_LAG_SLOTS)
+        return {
+          list: { slots: [], end: missingAt(theirs.slot, `no upstream gives the blocks above slot ${ceiling}`) },
+        };
       // A node that sees no newer slots answers the same.
       return { list: { slots: found.slice(0, limit), end: ending } };
     }
@@ -454,13 +487,18 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
     return { list: { slots: [], end: missingAt(start, `nobody has all blocks from slot ${from} on`) } };
   }
 
-  const askSlots = (from: number, to: number, { commitment, tenant }: SlotAsker) =>
-    ask(async () => {
-      const slots = await chain.call<unknown>('getBlocks', [from, to, { commitment }], { tenant, archive: true });
+  /** Errors: Contradiction, where the only upstream that is asked does not answer. */
+  async function askSlots(from: number, to: number, { commitment, tenant, only }: SlotAsker) {
+    const asked = await ask(async (how) => {
+      const options = { ...how, tenant, archive: true };
+      const slots = await chain.call<unknown>('getBlocks', [from, to, { commitment }], options);
       if (!Array.isArray(slots) || !slots.every((slot) => Number.isSafeInteger(slot)))
         throw new CodedError('CHAIN_BAD_RESPONSE', 'getBlocks: the answer is not a list of slots', { retryable: true });
       return slots as readonly number[];
-    });
+    }, only);
+    if (asked.kind === 'silent' && only !== undefined) throw new Contradiction();
+    return asked;
+  }
 
   /**
    * Above the final slot, as an upstream has it; null where it does not say. Its list begins with the newest final block that is held, so that
@@ -483,9 +521,10 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
       const above = blocks.includes(high + 1) ? await past.header(high + 1) : null;
       if (above?.blockHeight === 0) continue;
       // Without a held block above, a node that is behind ends its list early. Its tip is asked for first: it only moves on.
-      const theirs = above === null ? ((await tip(asker.commitment)) ?? -1) : high;
-      const asked = await askSlots(low, high + 1, asker);
-      if (asked.kind === 'answered' && theirs < high && !asked.value.includes(high + 1))
+      const theirs = above === null ? await tipNow(asker.commitment) : null;
+      const asked = await askSlots(low, high + 1, { ...asker, only: theirs?.by });
+      const isBehind = above === null && (theirs?.slot ?? -1) < high;
+      if (asked.kind === 'answered' && isBehind && !asked.value.includes(high + 1))
         return { slots: [], end: missingAt(high + 1, `the upstream is behind slot ${high}`) };
       const start = await startOf(asked, asker.tenant);
       const isHeldBelow = (await past.newestBelow(low - 1)) >= 0;
@@ -504,7 +543,8 @@ export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts):
   return { heads, signatures, slots, tip, learnFirstSlot };
 }
 
-type SlotAsker = Pick<SlotQuery, 'commitment' | 'tenant'>;
+/** `only`: the label of the upstream whose tip is known; undefined: any. */
+type SlotAsker = Pick<SlotQuery, 'commitment' | 'tenant'> & { readonly only?: string | undefined };
 
 /** A list on the way down. */
 interface Walk {
@@ -539,6 +579,7 @@ const isNotFound = (asked: UpstreamAnswer<unknown>, signature: string | null): b
   asked.error.message.includes(signature);
 
 const missingAt = (below: number, reason: string): ListEnd => ({ kind: 'missing', below, reason });
+const UNKNOWN_START = 'the upstream does not say where its blocks begin';
 const FORKED = missingAt(Number.MAX_SAFE_INTEGER, 'the upstream and the ledger do not have the same blocks');
 
 type Rows = readonly ListedSignature[];

@@ -263,6 +263,10 @@ export interface ChainCallOptions {
   readonly tenant: Tenant;
   /** Use only upstreams marked as archives, if any is marked. */
   readonly archive?: boolean;
+  /** Label of the only upstream to ask: what one node says about itself holds for the answers of that node alone. */
+  readonly only?: string;
+  /** Called with the label of the upstream that answered, or refused, before the call ends. */
+  readonly answeredBy?: (upstream: string) => void;
 }
 
 /** Reads chain state for plugins with JSON-RPC calls through the upstream pool. */

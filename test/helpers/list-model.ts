@@ -54,6 +54,8 @@ const hashOf = (text: string): string => encode32(new Uint8Array(createHash('sha
 const memoProgram = decode32(MEMO)!;
 const SYSTEM_PROGRAM = new Uint8Array(32);
 const otherProgram = new Uint8Array(createHash('sha256').update('unused').digest());
+/** One of them is in each transaction. */
+export const MODEL_PROGRAMS = [memoProgram, SYSTEM_PROGRAM, otherProgram].map((one) => encode32(one));
 
 /** What a transaction does: it writes a note with the memo program or another one, or pays. */
 function createAction(random: Sfc32) {
@@ -102,7 +104,7 @@ function createTransaction(random: Sfc32): ModelTransaction {
 export function createBlock(
   random: Sfc32,
   parent: Pick<ModelBlock, 'slot' | 'height' | 'blockhash'> | null,
-  { firstSlot = 0, above = -1, replayed = [], branch = '' }: BlockOptions,
+  { firstSlot = 0, above = -1, replayed = [], branch = '', slotSeconds = 1 }: BlockOptions,
 ): ModelBlock {
   const step = random.below(6) === 0 ? 2 + random.below(3) : 1;
   const slot = parent === null ? firstSlot : Math.max(parent.slot + step, above + 1);
@@ -114,7 +116,7 @@ export function createBlock(
     height: (parent?.height ?? FIRST_HEIGHT - 1) + 1,
     blockhash: hashOf(`${slot} ${branch}`),
     previousBlockhash: parent?.blockhash ?? hashOf('genesis'),
-    time: random.below(7) === 0 && parent !== null ? null : 1_700_000_000 + slot,
+    time: random.below(7) === 0 && parent !== null ? null : 1_700_000_000 + slot * slotSeconds,
     transactions: [...replayed, ...own],
   };
 }
@@ -126,6 +128,7 @@ interface BlockOptions {
   readonly above?: number;
   readonly replayed?: readonly ModelTransaction[];
   readonly branch?: string;
+  readonly slotSeconds?: number;
 }
 
 /** The result of getBlock in base64, as the follower asks for it. */

@@ -4,12 +4,14 @@ import { parseExact } from '../../../src/lib/json.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
 import { tenantOf } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import type { Commitment } from '../../../src/ports/chain.ts';
+import type { ChainCallOptions, Commitment } from '../../../src/ports/chain.ts';
 import { type AddressRow, ceilingOf, type PastReader } from '../../../src/ports/ledger.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { decodeEntries, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
+import { behind } from './patience.ts';
+import { incompleteHistory } from './view.ts';
 
 /** An entry of an address's list. */
 export interface Listed {
@@ -61,7 +63,10 @@ export interface ChainHistory {
   transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
   /** Signatures of a block by place; null when unavailable. A cached one is read again when it lacks one of `signatures`. */
   order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
-  /** The lowest slot with a block, of a range whose ends are inclusive; null without one. */
+  /**
+   * The lowest slot with a block, of a range whose ends are inclusive; null without one. Errors: also WALLET_BEHIND, and 503 where an upstream
+   * that lists the range has pruned its beginning.
+   */
   blockFrom(from: number, to: number, options: AskOptions): Promise<number | null>;
   /** The newest slot of an upstream that serves histories. */
   slot(options: AskOptions): Promise<number>;
@@ -123,6 +128,25 @@ const NOT_FOUND = -32_020;
 export const isNotFound = (error: unknown): boolean =>
   isRefusal(error) && (error as CodedError).facts?.['rpcCode'] === NOT_FOUND;
 
+/** `lane`: see `AskOptions`; the others: see `ChainCallOptions`. */
+interface CallHow {
+  readonly lane?: string | undefined;
+  readonly archive?: boolean;
+  readonly only?: string | undefined;
+  readonly answeredBy?: NonNullable<ChainCallOptions['answeredBy']>;
+}
+
+/** A block that was looked for; null: there is none. */
+interface Found {
+  readonly slot: number | null;
+}
+
+/** The first slot of an upstream; `only`: its label, absent where the ledger says it. */
+interface FirstSlot {
+  readonly slot: number;
+  readonly only?: string | undefined;
+}
+
 interface ChainHistoryOptions {
   /** Calls in flight. */
   readonly concurrency: number;
@@ -142,19 +166,29 @@ export function createChainHistory(
     method: string,
     params: readonly unknown[],
     signal: AbortSignal,
-    archive = true,
-    lane?: string,
-  ): Promise<T> =>
-    semaphore.run(() => chain.call<T>(method, params, { signal, archive, tenant: tenantOf(signal) }), {
-      signal,
-      group: lane ?? tenantOf(signal).id,
-    });
+    { lane, archive = true, only, ...how }: CallHow = {},
+  ): Promise<T> => {
+    const tenant = tenantOf(signal);
+    const options = { ...how, ...(only === undefined ? {} : { only }), signal, archive, tenant };
+    return semaphore.run(() => chain.call<T>(method, params, options), { signal, group: lane ?? tenant.id });
+  };
 
   /**
    * Calls in which a list ended where what is kept begins, because no node answered, or one that has less. What a node says later, which may
    * have more, is no end of such a list.
    */
   const cut = new WeakSet<AbortSignal>();
+
+  /**
+   * Upstreams that gave the lists of a call, or said where they begin. One has what another has pruned, and does not say so: a list is complete
+   * only if each of them has everything.
+   */
+  const listers = new WeakMap<AbortSignal, Set<string>>();
+  const noteLister = (signal: AbortSignal) => (upstream: string) => {
+    const known = listers.get(signal);
+    if (known === undefined) listers.set(signal, new Set([upstream]));
+    else known.add(upstream);
+  };
 
   /** A fork may put another block into the slot: what is not final is not kept, where the follower knows what is. */
   function remember(slot: number, order: ReadonlyMap<string, number>): void {
@@ -177,8 +211,7 @@ export function createChainHistory(
       'getTokenAccountsByOwner',
       [address, { programId }, config],
       signal,
-      false,
-      lane,
+      { archive: false, lane },
     );
     if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is not a list of accounts');
     return answer.value.map(ownedAccount);
@@ -329,9 +362,9 @@ export function createChainHistory(
     return new Map(transactions.map(({ signature, index }) => [signature, index] as const));
   }
 
-  async function firstAvailable(signal: AbortSignal, lane?: string): Promise<number> {
+  async function firstAvailable(signal: AbortSignal, how: CallHow = {}): Promise<number> {
     const ask = async (method: string) => {
-      const slot = await call<unknown>(method, [], signal, true, lane);
+      const slot = await call<unknown>(method, [], signal, how);
       if (!Number.isSafeInteger(slot)) throw badResponse(method, 'is not a slot');
       return slot as number;
     };
@@ -343,6 +376,72 @@ export function createChainHistory(
     }
   }
 
+  /** The highest first slot of the upstreams of a call: from there on each of them has everything. Without one, that of any upstream. */
+  async function firstOfListers(signal: AbortSignal, lane?: string): Promise<FirstSlot> {
+    const known = [...(listers.get(signal) ?? [])];
+    const note = noteLister(signal);
+    let named: string | undefined;
+    const answeredBy = (upstream: string) => {
+      named = upstream;
+      note(upstream);
+    };
+    if (known.length === 0) return { slot: await firstAvailable(signal, { lane, answeredBy }), only: named };
+    const firsts = await Promise.all(
+      known.map(async (only) => ({ slot: await firstAvailable(signal, { lane, only }), only })),
+    );
+    return firsts.reduce((first, one) => (one.slot > first.slot ? one : first));
+  }
+
+  /** The lowest kept block of a range up to a slot; null where something below it, or all of it, is not kept. */
+  async function keptBlockIn(kept: PastReader, start: number, end: number, upTo: number): Promise<Found | null> {
+    const high = Math.min(end, upTo);
+    if (high < start) return null;
+    const { blocks, unknown } = await kept.states(start, high);
+    const slot = blocks[0] ?? null;
+    if (unknown.length > 0 && (slot === null || unknown[0]! < slot)) return null;
+    return slot !== null || high === end ? { slot } : null;
+  }
+
+  /**
+   * The lowest slot with a block, of a range; null without one. A node that has pruned the beginning lists the rest, and one that is behind what
+   * it has, and neither says so. Errors: also WALLET_BEHIND, and 503 where an upstream that lists the range has pruned its beginning.
+   */
+  async function firstBlockIn(
+    start: number,
+    end: number,
+    { commitment, signal, lane }: AskOptions,
+  ): Promise<number | null> {
+    const kept = await fromPast(async () => keptBlockIn(past!, start, end, await past!.finalSlot()));
+    if (kept !== null) return kept.slot;
+    let only: string | undefined;
+    const listOf = async (how: CallHow): Promise<readonly number[]> => {
+      const slots = await call<unknown>('getBlocks', [start, end, { commitment }], signal, { lane, ...how });
+      if (!Array.isArray(slots)) throw badResponse('getBlocks', 'is not a list of slots');
+      return slots as readonly number[];
+    };
+    const ofNode = async (): Promise<Found> => {
+      let [slot] = await listOf({ answeredBy: (upstream) => (only = upstream) });
+      if (slot === start) return { slot };
+      if (slot === undefined) {
+        // Asked before the list: a tip only moves on.
+        const tip = await call<number>('getSlot', [{ commitment }], signal, { lane, only });
+        if (tip < end) throw behind();
+        [slot] = await listOf({ only });
+      }
+      const first = await firstAvailable(signal, { lane, only });
+      if (first <= start) return { slot: slot ?? null };
+      const below = await fromPast(async () =>
+        keptBlockIn(past!, start, Math.min(end, first - 1), await past!.finalSlot()),
+      );
+      if (below === null) throw incompleteHistory(first);
+      return { slot: below.slot ?? slot ?? null };
+    };
+    const found = await whileSilent(ofNode, async (silent) =>
+      keptBlockIn(silent, start, end, await keptSlot(silent, commitment)),
+    );
+    return found.slot;
+  }
+
   /** The one above what is final, or the first above it from which on all is kept. */
   async function firstKept(kept: PastReader): Promise<number> {
     const { finalSlot, newestSlot } = await kept.heads();
@@ -350,20 +449,24 @@ export function createChainHistory(
     return (unknown.at(-1) ?? finalSlot) + 1;
   }
 
-  /** The first slot of the node; while none answers, and where a list of the call was cut, that of what is kept. */
-  const firstKnown = async (signal: AbortSignal): Promise<number> =>
-    await whileSilent(async () => {
-      if (past !== null && cut.has(signal)) return await firstKept(past);
-      const slot = await firstAvailable(signal);
-      // A node without history names a first slot too, and gives nothing from there on.
-      if (past !== null)
-        await call('getBlocks', [slot, slot], signal).catch((error: unknown) => {
-          if (isSilent(error)) throw error;
-        });
-      return slot;
-    }, firstKept);
+  /** The first slot of the upstreams of the call; while none answers, and where a list of the call was cut, that of what is kept. */
+  const firstKnown = async (signal: AbortSignal): Promise<FirstSlot> =>
+    await whileSilent<FirstSlot>(
+      async () => {
+        if (past !== null && cut.has(signal)) return { slot: await firstKept(past) };
+        const first = await firstOfListers(signal);
+        const { slot, only } = first;
+        // A node without history names a first slot too, and gives nothing from there on.
+        if (past !== null)
+          await call('getBlocks', [slot, slot], signal, { only }).catch((error: unknown) => {
+            if (isSilent(error)) throw error;
+          });
+        return first;
+      },
+      async (kept) => ({ slot: await firstKept(kept) }),
+    );
 
-  async function isFirstBlock(slot: number, signal: AbortSignal): Promise<boolean> {
+  async function isFirstBlock({ slot, only }: FirstSlot, signal: AbortSignal): Promise<boolean> {
     const config = {
       transactionDetails: 'none',
       rewards: false,
@@ -371,7 +474,7 @@ export function createChainHistory(
       maxSupportedTransactionVersion: MAX_VERSION,
     };
     try {
-      const block = await call<{ blockHeight?: unknown } | null>('getBlock', [slot, config], signal);
+      const block = await call<{ blockHeight?: unknown } | null>('getBlock', [slot, config], signal, { only });
       return isFirstHeight(block?.blockHeight);
     } catch (error) {
       if (isRefusal(error)) return false;
@@ -392,19 +495,21 @@ export function createChainHistory(
         ...(last === null ? {} : { before: last }),
         ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
       };
-      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane).catch(
-        async (error: unknown) => {
-          const isShort = found !== null && isNotFound(error);
-          if (!isShort && (past === null || !isSilent(error))) throw error;
-          cut.add(signal);
-          // A node that has pruned what is kept here has nothing older either. While no node answers, the list ends where what is kept begins.
-          if (found !== null) return [];
-          const top = await fromPast(() => releasedList(past!, { address, before, commitment }));
-          if (top === null) throw error;
-          silentTop = top;
-          return [];
-        },
-      );
+      const answeredBy = noteLister(signal);
+      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, {
+        lane,
+        answeredBy,
+      }).catch(async (error: unknown) => {
+        const isShort = found !== null && isNotFound(error);
+        if (!isShort && (past === null || !isSilent(error))) throw error;
+        cut.add(signal);
+        // A node that has pruned what is kept here has nothing older either. While no node answers, the list ends where what is kept begins.
+        if (found !== null) return [];
+        const top = await fromPast(() => releasedList(past!, { address, before, commitment }));
+        if (top === null) throw error;
+        silentTop = top;
+        return [];
+      });
       if (silentTop !== null) return silentTop;
       if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
       return [...kept, ...result.map(listed)];
@@ -414,7 +519,7 @@ export function createChainHistory(
       if (past === null || key === null) return [];
       // Read after the list: the node may have removed its oldest entries meanwhile.
       const first = await whileSilent(
-        () => firstAvailable(signal, lane),
+        async () => (await firstOfListers(signal, lane)).slot,
         async () => belowSlot,
       );
       const slot = Math.min(belowSlot, first);
@@ -454,7 +559,7 @@ export function createChainHistory(
         maxSupportedTransactionVersion: MAX_VERSION,
       };
       try {
-        const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal, true, lane);
+        const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal, { lane });
         if (!isTexts(block?.signatures)) return null;
         const order = new Map(block.signatures.map((signature, place) => [signature, place] as const));
         remember(slot, order);
@@ -472,23 +577,19 @@ export function createChainHistory(
         start += length, length = Math.min(length * 16, MAX_SEARCHED)
       ) {
         const end = Math.min(to, start + length - 1);
-        const slots = await whileSilent(
-          () => call<unknown>('getBlocks', [start, end, { commitment }], signal, true, lane),
-          async (kept) => (await kept.states(start, end)).blocks,
-        );
-        if (!Array.isArray(slots)) throw badResponse('getBlocks', 'is not a list of slots');
-        if (slots.length > 0) return slots[0] as number;
+        const slot = await firstBlockIn(start, end, { commitment, signal, ...(lane === undefined ? {} : { lane }) });
+        if (slot !== null) return slot;
       }
       return null;
     },
     slot: ({ commitment, signal, lane }) =>
       whileSilent(
-        () => call<number>('getSlot', [{ commitment }], signal, true, lane),
+        () => call<number>('getSlot', [{ commitment }], signal, { lane }),
         (kept) => keptSlot(kept, commitment),
       ),
     async firstSlot(address, signal) {
-      const first = await firstKnown(signal);
-      return (await keptFrom(address, first - 1))?.slot ?? first;
+      const { slot } = await firstKnown(signal);
+      return (await keptFrom(address, slot - 1))?.slot ?? slot;
     },
     isReachable: (signal) =>
       firstAvailable(signal).then(
@@ -498,7 +599,7 @@ export function createChainHistory(
     isKept: async (address, slot) => (await keptFrom(address, slot)) !== null,
     async missingBelow(address, signal) {
       const first = await firstKnown(signal);
-      if (first <= historyFloorSlot) return null;
+      if (first.slot <= historyFloorSlot) return null;
       if (
         await whileSilent(
           () => isFirstBlock(first, signal),
@@ -506,20 +607,17 @@ export function createChainHistory(
         )
       )
         return null;
-      const kept = await keptFrom(address, first - 1);
-      if (kept === null) return first;
+      const kept = await keptFrom(address, first.slot - 1);
+      if (kept === null) return first.slot;
       return kept.isFirst || kept.slot <= historyFloorSlot ? null : kept.slot;
     },
     blockTime: async (slot, signal) => (await fromPast(() => keptTime(slot))) ?? (await nodeTime(slot, signal)),
     async account(address, { commitment, signal, lane }) {
       const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 0 } };
-      const answer = await call<{ value?: unknown } | null>(
-        'getMultipleAccounts',
-        [[address], config],
-        signal,
-        false,
+      const answer = await call<{ value?: unknown } | null>('getMultipleAccounts', [[address], config], signal, {
+        archive: false,
         lane,
-      );
+      });
       const value = Array.isArray(answer?.value) ? answer.value[0] : undefined;
       if (value === undefined) throw badResponse('getMultipleAccounts', 'is not a list of accounts');
       if (value === null) return null;

@@ -389,11 +389,20 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
     return found;
   }
 
-  async function oldestFirst({ mask, limit }: PageRange, low: number, high: number): Promise<ViewPage> {
-    const missing = await missingBelow(low);
-    if (missing !== null) throw incompleteHistory(missing);
-    if ((mask & ~NAMED) === 0)
-      return { rows: (await oldestListed(low, high, limit)).slice(0, limit), prunedBelow: null };
+  async function oldestFirst(range: PageRange, low: number, high: number): Promise<ViewPage> {
+    const demandAll = async (): Promise<void> => {
+      const missing = await missingBelow(low);
+      if (missing !== null) throw incompleteHistory(missing);
+    };
+    await demandAll();
+    const rows = await oldestRows(range, low, high);
+    // Another upstream may have given the lists.
+    await demandAll();
+    return { rows, prunedBelow: null };
+  }
+
+  async function oldestRows({ mask, limit }: PageRange, low: number, high: number): Promise<readonly ViewRow[]> {
+    if ((mask & ~NAMED) === 0) return (await oldestListed(low, high, limit)).slice(0, limit);
     const { next } = await openWide(EVERYTHING, slotOf(low + 1));
     const rows: ViewRow[] = [];
     for (let piece = await next(PIECE); piece.length > 0; piece = await next(PIECE)) {
@@ -401,7 +410,7 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
       if (rows.length > MAX_SKIPPED) throw farDown();
     }
     const found = rows.filter(({ n, flags }) => n > low && n < high && (flags & mask) !== 0);
-    return { rows: found.toReversed().slice(0, limit), prunedBelow: null };
+    return found.toReversed().slice(0, limit);
   }
 
   /** Null when no upstream has the transaction. */
@@ -458,8 +467,8 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
       // A reorg moved or removed it: transactions of the other branch have not been returned yet.
       return Math.min(n ?? EVERYTHING, endOf(last.finalSlot) - 1);
     },
-    slotAt: (time) => slots.at(time),
-    slotAfter: (time) => slots.after(time),
+    slotAt: (time) => patiently(() => slots.at(time)),
+    slotAfter: (time) => patiently(() => slots.after(time)),
     timeNear: (slot) => upstream.blockTime(slot, ask.signal),
   };
 }

@@ -18,11 +18,10 @@ import {
   type ModelChain,
   type ModelTransaction,
   modelAddress,
-  NodeError,
-  NodeGone,
   type NodeView,
   nodeAnswer,
 } from '../../helpers/list-model.ts';
+import { answerBy } from '../../helpers/model-node.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
@@ -38,21 +37,6 @@ const MAX_LAG_SLOTS = 8;
 const FIRST_SLOT = 1_000;
 const BLOCKS = 60;
 const DEEPEST_FORK = 31;
-const NODE_METHODS = [
-  'getSlot',
-  'getBlockHeight',
-  'getFirstAvailableBlock',
-  'minimumLedgerSlot',
-  'getBlock',
-  'getBlocks',
-  'getBlocksWithLimit',
-  'getBlockTime',
-  'getTransaction',
-  'getTokenAccountsByOwner',
-  'getMultipleAccounts',
-  'getSignatureStatuses',
-  'getSignaturesForAddress',
-];
 type Commitment = 'confirmed' | 'finalized';
 
 interface Bed {
@@ -136,21 +120,6 @@ async function startBed(t: TestContext, random: Sfc32): Promise<Bed> {
     await (await fetch(`${daemon.adminUrl}/metrics`)).text(),
   )?.[1];
   return Object.assign(bed, { heldFrom: hasLedger ? Number(oldest) : Number.MAX_SAFE_INTEGER });
-}
-
-function answerBy(node: TestUpstream, now: () => { readonly chain: ModelChain; readonly view: NodeView }): void {
-  for (const method of NODE_METHODS)
-    node.on(method, ({ id, params }) => {
-      const { chain, view } = now();
-      try {
-        return { result: JSON.stringify(nodeAnswer(chain, view, method, (params ?? []) as unknown[])) };
-      } catch (error) {
-        if (error instanceof NodeGone) return { fault: 'reset' };
-        if (!(error instanceof NodeError)) throw error;
-        const { code, message } = error;
-        return { chunks: [JSON.stringify({ jsonrpc: '2.0', id: id ?? null, error: { code, message } })] };
-      }
-    });
 }
 
 interface Readiness {

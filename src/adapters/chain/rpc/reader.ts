@@ -44,6 +44,8 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
   let genesisHash: string | null = null;
   let local: LocalInfo = {};
 
+  const others = (label: string) => pool.states().flatMap((state) => (state.label === label ? [] : [state.label]));
+
   async function ask(
     method: string,
     params: readonly unknown[],
@@ -59,11 +61,15 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
       tenant: options.tenant,
       mayHedge: !/^(send|request)/.test(method),
       mayAskLimited: true,
+      ...(options.only === undefined ? {} : { avoid: others(options.only) }),
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     };
-    const { quorum } = pool;
-    const { result, error } = quorum?.concerns(method) ? await askAll(asked, quorum) : await client.ask(asked);
+    const quorum = options.only === undefined ? pool.quorum : undefined;
+    const { result, error, upstream } = quorum?.concerns(method)
+      ? await askAll(asked, quorum)
+      : await client.ask(asked);
+    options.answeredBy?.(upstream.label);
     // It says nothing about the call, and may pass.
     if (error !== undefined && isOfHealth(meaningOfNodeError(error, method)))
       throw new CodedError('CHAIN_UNREACHABLE', `no upstream answered ${method}: ${error.message}`, {
@@ -90,8 +96,7 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
       signal: asked.signal,
       untilMs: clock.monotonic() + asked.timeoutMs,
       async send({ label }) {
-        const avoid = pool.states().flatMap((state) => (state.label === label ? [] : [state.label]));
-        const answered = await client.ask({ ...asked, avoid }).catch((reason: unknown) => {
+        const answered = await client.ask({ ...asked, avoid: others(label) }).catch((reason: unknown) => {
           if (codeOf(reason)?.startsWith('CHAIN_')) return null;
           throw reason;
         });
