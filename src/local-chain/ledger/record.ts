@@ -135,6 +135,8 @@ const PAGE_BYTES = 32 * 1024;
 const PAGE_UNITS = 8;
 /** Overhead that each loaded account counts, in addition to its data. */
 const ACCOUNT_BYTES = 64;
+/** What a transaction may load at most, and the default of versions before 1. */
+const MAX_LOADED_BYTES = 64 * 1024 * 1024;
 const TABLE_BYTES = 8_248;
 /** The sysvar always has room for 150 entries on a node; that of the engine has those that are used. */
 const RECENT_BLOCKHASHES_BYTES = 6_008;
@@ -156,7 +158,10 @@ function costOf(message: MessageParts, writable: number, computeUnits: number, l
   return units + Math.floor(dataBytes / DATA_BYTES_PER_UNIT) + PAGE_UNITS * Math.ceil(loadedBytes / PAGE_BYTES);
 }
 
-/** Bytes of all accounts that a transaction loads, including the data of upgradeable programs and each lookup table. */
+/**
+ * Bytes of all accounts that a transaction loads, including the data of upgradeable programs and each lookup table; at most what it allows itself,
+ * where loading ends.
+ */
 export function loadedBytes(accounts: Accounts, message: MessageParts, keys: readonly string[]): number {
   const counted = new Set<string>();
   let total = TABLE_BYTES * message.lookups.length;
@@ -171,7 +176,7 @@ export function loadedBytes(accounts: Accounts, message: MessageParts, keys: rea
     const program = accounts.small(keys[programIdIndex] ?? '');
     if (program?.owner === LOADER_V3 && program.data.length === 36) count(encode32(program.data, 4));
   }
-  return total;
+  return Math.min(total, loadedBytesLimit(message));
 }
 
 const TABLE_HEADER_BYTES = 56;
@@ -351,6 +356,12 @@ function unitLimitOf(message: MessageParts): bigint {
       ? message.instructions.reduce((sum, each) => sum + defaultUnits(message, each), 0n)
       : BigInt(view(item.data).getUint32(1, true));
   return asked < MAX_UNITS ? asked : MAX_UNITS;
+}
+
+function loadedBytesLimit(message: MessageParts): number {
+  if (message.version === 1) return message.config?.loadedAccountsDataSizeLimit ?? 0;
+  const item = budgetInstruction(message, 4, 5);
+  return item === undefined ? MAX_LOADED_BYTES : Math.min(view(item.data).getUint32(1, true), MAX_LOADED_BYTES);
 }
 
 function defaultUnits(message: MessageParts, item: MessageInstruction): bigint {

@@ -17,6 +17,7 @@ import WebSocket from 'ws';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
+  COMPUTE_BUDGET_PROGRAM,
   MEMO_V3_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
@@ -404,7 +405,14 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     });
     const { computeUnitLimit: _, ...noUnits } = USUAL_CONFIG;
     const { loadedAccountsDataSizeLimit: __, ...noData } = USUAL_CONFIG;
-    const configs = { 'both limits': USUAL_CONFIG, 'no units': noUnits, 'no data': noData, neither: {} };
+    const littleData = { ...USUAL_CONFIG, loadedAccountsDataSizeLimit: 200 };
+    const configs = {
+      'both limits': USUAL_CONFIG,
+      'no units': noUnits,
+      'no data': noData,
+      'little data': littleData,
+      neither: {},
+    };
     const outcomesOf = async (url: string) => {
       const outcomes: unknown[] = [];
       for (const [name, config] of Object.entries(configs)) {
@@ -430,7 +438,8 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
         const { err, logs, unitsConsumed, loadedAccountsDataSize } = trial;
         outcomes.push([name, { err, logs, unitsConsumed, loadedAccountsDataSize }]);
         outcomes.push([name, error?.code, error?.message]);
-        outcomes.push([name, meta!['err'], meta!['fee'], meta!['computeUnitsConsumed'], meta!['logMessages']]);
+        const { err: failure, fee, computeUnitsConsumed, costUnits, logMessages } = meta!;
+        outcomes.push([name, failure, fee, computeUnitsConsumed, costUnits, logMessages]);
       }
       return outcomes;
     };
@@ -440,7 +449,7 @@ suite(`one answer: Agave ${release}, daemons and the local chain`, {
     const errors = expected.filter((_one, at) => at % 3 === 2).map((outcome) => (outcome as [string, unknown])[1]);
     assert.deepEqual(
       errors.map((error) => error === null),
-      [true, false, false, false],
+      [true, false, false, false, false],
     );
     assert.deepEqual(await outcomesOf(ours.url), expected);
     // In front of a node, the trial run is that of the node.
@@ -619,6 +628,15 @@ function trials(): Readonly<Record<string, TransactionInstruction[]>> {
     ],
     'with recent hashes': [reads(sysvar('RecentB1ockHashes11111111111111111111'))],
     'with an absent account': [reads(String(wallet('nobody').publicKey))],
+    'with too little data': [
+      {
+        programId: new PublicKey(COMPUTE_BUDGET_PROGRAM),
+        keys: [],
+        data: Buffer.of(4, 200, 0, 0, 0),
+      },
+      pay,
+    ],
+    'of an absent program': [new TransactionInstruction({ programId: wallet('nobody').publicKey, keys: pay.keys })],
   };
 }
 

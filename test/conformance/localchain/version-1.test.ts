@@ -137,6 +137,9 @@ describe('version 1 on the local chain', { skip: (await chainMissing()) ?? false
       const { error } = await send((await sign([pay(3)], config)).wire);
       assert.deepEqual([error.code, error.data.err], [-32002, 'MaxLoadedAccountsDataSizeExceeded']);
       assert.match(error.message, /Transaction exceeded max loaded accounts data size cap/);
+      // Loading ends at the limit.
+      const limit = 'loadedAccountsDataSizeLimit' in config ? config.loadedAccountsDataSizeLimit : 0;
+      assert.equal(error.data.loadedAccountsDataSize, limit);
     }
     // Sent all the same, it lands, costs its fee and does nothing.
     const blind = await sign([pay(3)], noData);
