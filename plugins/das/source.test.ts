@@ -42,6 +42,37 @@ test('unknown ids cost one upstream call, and none for a while after an upstream
   assert.deepEqual(calls, ['getAssetBatch 1000']);
 });
 
+test('only a refusal that may be about the asset says that an upstream does not know it', async () => {
+  const config = Value.Default(dasConfig, {}) as DasConfig;
+  for (const [rpcCode, message, isLacked] of [
+    [-32_000, 'Asset Not Found', false],
+    [-32_602, 'Invalid params', false],
+    [-32_601, 'Method not found', true],
+    [405, 'Method Not Allowed', true],
+    [-32_000, 'getAsset is not available on your plan', true],
+    [-32_010, 'excluded from account secondary indexes', null],
+    [-32_011, 'Transaction history is not available from this node', null],
+    [-32_016, 'Minimum context slot has not been reached', null],
+  ] as const) {
+    let calls = 0;
+    const chain = {
+      callText: async () => {
+        calls += 1;
+        throw new CodedError('CHAIN_RPC_ERROR', `getAsset: ${message}`, { facts: { method: 'getAsset', rpcCode } });
+      },
+    } as unknown as ChainReader;
+    const source = createSource(
+      chain,
+      config,
+      new AbortController().signal,
+      createLackedMethods({ monotonic: () => 0 }),
+    );
+    const ask = () => source.passOn('getAsset', { id: 'x' });
+    if (isLacked === null) await assert.rejects(ask, { name: 'RpcError', status: 503 }, message);
+    else assert.deepEqual([await ask(), await ask(), calls], [null, null, isLacked ? 1 : 2], message);
+  }
+});
+
 test('the owner of an asset holds most of it, and of equal amounts the highest address counts, in any order', () => {
   const [low, high] = ['11111111111111111111111111111112', 'So11111111111111111111111111111111111111112'];
   for (const accounts of [[low, high] as const, [high, low] as const])

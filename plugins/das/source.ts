@@ -5,6 +5,7 @@ import { OWN_WORK, tenantOf } from '../../src/ports/access.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { editionAddress, metadataAddress } from '../../src/solana/addresses.ts';
+import { isOfTheNode, meaningOfRefusal } from '../../src/solana/node-errors.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import type { DasConfig } from './config.ts';
 
@@ -192,9 +193,10 @@ export function createSource(
       // It shows documents of other people, whose numbers are answered as they are.
       return parseVerbatim(await semaphore.run(ask, { signal, group: OWN_WORK.id }));
     } catch (cause) {
-      if (codeOf(cause) !== 'CHAIN_RPC_ERROR') throw refusal(method, cause, signal);
+      const meaning = meaningOfRefusal(cause);
       // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
-      if (cause instanceof CodedError && cause.facts['rpcCode'] === METHOD_NOT_FOUND) lacked.add(method);
+      if (meaning === 'not-offered') lacked.add(method);
+      else if (meaning === null || isOfTheNode(meaning)) throw refusal(method, cause, signal);
       return null;
     }
   }
@@ -297,7 +299,6 @@ export function createSource(
   };
 }
 
-const METHOD_NOT_FOUND = -32_601;
 /** An upstream may get the method, or another one may be configured. */
 const LACKED_MS = 300_000;
 

@@ -54,9 +54,12 @@ function createChain() {
     refuses: null as number | null,
     calls,
     minSlots,
-    /** Methods that the node does not have. */
+    /** Methods that the node does not have, and how it says so. */
     lacks,
+    lacking: [-32_601, 'Method not found'] as readonly [code: number, message: string],
   };
+  const refused = (rpcCode: number, message: string) =>
+    Object.assign(new Error(message), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode } });
   const account = (owner: string, text: string) => {
     const data = deflateSync(text);
     const head = Buffer.alloc(44);
@@ -70,9 +73,9 @@ function createChain() {
       const { minContextSlot = 0 } = (options ?? {}) as { minContextSlot?: number };
       minSlots.push(minContextSlot);
       const isBehind = archive && minContextSlot > chain.archiveSlot;
-      const refusal = lacks.has(method) ? -32_601 : isBehind ? -32_016 : chain.refuses;
-      if (refusal !== null)
-        throw Object.assign(new Error('refused'), { code: 'CHAIN_RPC_ERROR', facts: { rpcCode: refusal } });
+      const refusal = isBehind ? -32_016 : chain.refuses;
+      if (lacks.has(method)) throw refused(...chain.lacking);
+      if (refusal !== null) throw refused(refusal, 'refused');
       if (method === 'getSignaturesForAddress') {
         const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
         const isKept = (slot: number) => (archive ? slot <= chain.archiveSlot : slot >= chain.prunedBelow);
@@ -257,16 +260,18 @@ eachStore('interfaces of programs', ({ store: open }) => {
 
   test('an account without a history is valid from the first slot of the node on', async (t) => {
     const store = await migrated(t);
-    for (const [lacks, wanted] of [
+    for (const [lacks, wanted, lacking = [-32_601, 'Method not found']] of [
       [[], [undefined, 'first', 'first']],
       [['getFirstAvailableBlock'], [undefined, undefined, 'first']],
       [['getSignaturesForAddress'], [undefined, undefined, 'first']],
+      [['getSignaturesForAddress'], [undefined, undefined, 'first'], [-32_000, 'not available on your plan']],
+      [['getSignaturesForAddress'], [undefined, undefined, 'first'], [405, 'Not allowed']],
     ] as const) {
       await store.write(async ({ db }) => {
         await (db as Queries<{ parsed_interfaces: object }>).deleteFrom('parsed_interfaces').execute();
       });
       const { chain, reader } = createChain();
-      Object.assign(chain, { changes: [], firstSlot: 70 });
+      Object.assign(chain, { changes: [], firstSlot: 70, lacking });
       for (const method of lacks) chain.lacks.add(method);
       const interfaces = create(store, reader);
       await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });

@@ -14,7 +14,6 @@ import {
   type CallContext,
   type ChainReader,
   type Clock,
-  type CodedError,
   codeOf,
   type Log,
   messageOf,
@@ -35,6 +34,7 @@ import {
 import { nativeInterfaces } from '../../src/solana/idl/native.ts';
 import { type FindInterface, isWritableAt } from '../../src/solana/idl/parse-transaction.ts';
 import { MAX_IDL_BYTES, type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
+import { meaningOfRefusal } from '../../src/solana/node-errors.ts';
 import type { ParsedConfig } from './config.ts';
 import { type BlockTime, createDecodeCosts } from './costs.ts';
 import type { FetchTransactions } from './fetch.ts';
@@ -656,9 +656,6 @@ function isWritten({ keys, transactions }: ChainBlock, key: Uint8Array): boolean
   return id >= 0 && transactions.some((tx) => tx.error === null && isWritableAt(tx, tx.keys.indexOf(id)));
 }
 
-/** JSON-RPC: the node has no such method. */
-const NO_METHOD = -32601;
-
 /** Null when the upstream has no such method. Errors: RequestError 503 when it refuses, else those of `ChainReader.call`. */
 async function call<T>(
   reader: ChainReader,
@@ -668,17 +665,14 @@ async function call<T>(
     return await reader.call<T>(method, params, options);
   } catch (error) {
     if (codeOf(error) !== 'CHAIN_RPC_ERROR') throw error;
-    if ((error as Partial<CodedError>).facts?.['rpcCode'] === NO_METHOD) return null;
+    if (meaningOfRefusal(error) === 'not-offered') return null;
     // Without an answer nothing is known of the program: to leave its instructions undecoded would be a guess.
     throw new RequestError(503, `Service unavailable: the Solana upstream refused ${method}`, { cause: error });
   }
 }
 
-/** JSON-RPC: the node has not reached the slot. */
-const BEHIND = -32016;
-
-const isBehind = (error: unknown): boolean =>
-  ((error as Error).cause as Partial<CodedError> | undefined)?.facts?.['rpcCode'] === BEHIND;
+/** The node has not reached the slot. */
+const isBehind = (error: unknown): boolean => meaningOfRefusal((error as Error).cause) === 'not-yet';
 
 interface AccountsAnswer {
   readonly context: { readonly slot: number };

@@ -312,8 +312,6 @@ const OF_SLOT = new Set(['getBlock', 'getBlockTime']);
 const LISTS_FROM_SLOT = new Set(['getBlocks', 'getBlocksWithLimit']);
 /** Every node keeps this many slots. */
 const RECENT_SLOTS = 5_000;
-/** Cleaned up; not in this ledger or skipped; not in the long-term storage; no history at all. */
-const LACKING_CODES = new Set([-32001, -32007, -32009, -32011]);
 const CLEANED_UP = -32001;
 
 function createPast(): Past {
@@ -334,9 +332,11 @@ function createPast(): Past {
       if (!isOfSlot && call.method !== 'getTransaction') return false;
       const { result, error } = answer.parts;
       if (result !== null) return isNull(answer.bytes, result);
-      const code = error === null ? null : errorCodeOf(answer.bytes.toString('utf8', error.start, error.end));
+      const { meaning } = answer;
+      if (error === null || meaning === null) return false;
+      const code = errorCodeOf(answer.bytes.toString('utf8', error.start, error.end));
       if (isOfSlot && code === CLEANED_UP) lostTo = Math.max(lostTo, slotOf(call) ?? -1);
-      return code !== null && LACKING_CODES.has(code);
+      return meaning === 'no-history' || isSkip(meaning);
     },
   };
 }

@@ -61,6 +61,8 @@ export type Attempt =
 
 /** An error object is small; a larger body with an error status is not parsed. */
 const ERROR_BODY_BYTES = 65_536;
+/** A refusal up to this size is read whole, so that it can move the call. Larger ones are passed on like other answers. */
+const REFUSAL_BYTES = 1_048_576;
 /** Answers up to this size are not counted while they are read. */
 const SMALL_BYTES = 65_536;
 
@@ -102,14 +104,19 @@ async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Le
   if (isDenied(status)) return { kind: 'denied', status };
   const fine = isFine(status);
   const limitBytes = fine ? request.wholeBytes : ERROR_BODY_BYTES;
-  const gathered = await gather(body, limitBytes, (bytes) => {
+  const count = (bytes: number) => {
     if (bytes > SMALL_BYTES) lease?.set(bytes);
-  });
+  };
+  const gathered = await gather(body, limitBytes, count);
   if (request.id === undefined && fine) return { kind: 'empty' };
   if (gathered.ended) return judge(reply, gathered.bytes, request);
   if (!fine) return unusable(status);
   const scan = new RpcReplyScan(request.id);
   if (scan.take(gathered.bytes) !== null) return unusable(status);
+  if (scan.hasError && limitBytes < REFUSAL_BYTES) {
+    const refusal = await gather(body, REFUSAL_BYTES, count);
+    if (refusal.ended) return judge(reply, refusal.bytes, request);
+  }
   return { kind: 'stream', stream: new CheckedReply(body, request) };
 }
 

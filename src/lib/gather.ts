@@ -50,5 +50,7 @@ export function gather(body: Readable, limitBytes: number, count?: (bytes: numbe
       body.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
     };
     body.on('end', onEnd).on('error', onError).on('close', onClose).on('data', onData);
+    // An earlier call may have left it paused.
+    body.resume();
   });
 }

@@ -1,3 +1,4 @@
+import { type CodedError, codeOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import type { RpcErrorObject } from '../lib/json-rpc.ts';
 
@@ -211,6 +212,13 @@ export function meaningOfErrorText(text: string, method: string): NodeErrorMeani
   } catch {
     return 'unknown';
   }
+}
+
+/** What the node said in an error of `ChainReader.call`; null: the error is none of the node. */
+export function meaningOfRefusal(error: unknown): NodeErrorMeaning | null {
+  if (codeOf(error) !== 'CHAIN_RPC_ERROR') return null;
+  const { facts = {}, message } = error as Partial<CodedError>;
+  return meaningOfNodeError({ code: facts['rpcCode'], message, data: facts['said'] }, String(facts['method'] ?? ''));
 }
 
 /** An error object as it came. */

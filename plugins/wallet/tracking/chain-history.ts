@@ -8,6 +8,7 @@ import type { ChainCallOptions, Commitment } from '../../../src/ports/chain.ts';
 import { type AddressRow, ceilingOf, type PastReader } from '../../../src/ports/ledger.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { decodeEntries, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+import { meaningOfRefusal } from '../../../src/solana/node-errors.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 import { behind } from './patience.ts';
@@ -116,12 +117,9 @@ const isTexts = (value: unknown): value is readonly string[] =>
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
 /** No upstream answers, or none keeps a history. */
-const NO_HISTORY = -32_011;
 const isSilent = (error: unknown): boolean =>
   error instanceof CodedError &&
-  (error.code === 'CHAIN_UNREACHABLE' ||
-    error.code === 'CHAIN_TIMEOUT' ||
-    (isRefusal(error) && error.facts['rpcCode'] === NO_HISTORY));
+  (error.code === 'CHAIN_UNREACHABLE' || error.code === 'CHAIN_TIMEOUT' || meaningOfRefusal(error) === 'no-history');
 
 const NOT_FOUND = -32_020;
 /** A node does not know a signature that a list was to begin or end at. */

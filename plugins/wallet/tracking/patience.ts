@@ -1,9 +1,8 @@
-import { type Clock, CodedError } from '../../../src/plugin/plugin.ts';
+import { type Clock, CodedError, codeOf } from '../../../src/plugin/plugin.ts';
+import { meaningOfRefusal } from '../../../src/solana/node-errors.ts';
 import { upstreamBehind } from './view.ts';
 
 const AGAIN_MS = 200;
-/** The node's error code for a slot that it has not reached. */
-const MIN_CONTEXT_SLOT = -32016;
 
 export const behind = (): CodedError =>
   new CodedError('WALLET_BEHIND', 'the upstream has not reached a slot that was already returned', { retryable: true });
@@ -14,8 +13,7 @@ export const contradicting = (): CodedError =>
   });
 
 const isBehind = (error: unknown): boolean =>
-  error instanceof CodedError &&
-  (error.code === 'WALLET_BEHIND' || (error.code === 'CHAIN_RPC_ERROR' && error.facts['rpcCode'] === MIN_CONTEXT_SLOT));
+  codeOf(error) === 'WALLET_BEHIND' || meaningOfRefusal(error) === 'not-yet';
 
 const isDisagreement = (error: unknown): boolean =>
   isBehind(error) || (error instanceof CodedError && error.code === 'WALLET_NO_TRANSACTION');

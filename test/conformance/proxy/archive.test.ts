@@ -35,8 +35,8 @@ beforeEach(() => {
   }
 });
 
-const failing = (code: number): Behaviour => ({
-  chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"${code}"},"id":1}`],
+const failing = (code: number, message = String(code)): Behaviour => ({
+  chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"${message}"},"id":1}`],
 });
 
 /** The result, or the code of the error, and how often each upstream was asked; after a failure it is also asked which chain it has. */
@@ -57,6 +57,35 @@ test('an answer that reports pruned data is requested again from the archive', a
   }
   node.on('getTransaction', { result: 'null' });
   assert.deepEqual(await ask('getTransaction', ['signature']), { said: 'archive', asked: [1, 1] });
+});
+
+test('a refusal for want of history moves a call to the archive before other nodes, whatever its code', async (t) => {
+  const other = await startUpstream({ slot: TIP });
+  const urls = [{ url: node.url }, { url: other.url }, { url: archive.url, archive: true }];
+  const three = await startDaemon({
+    config: {
+      plugins: ['access', 'proxy'],
+      follow: { enabled: false },
+      upstream: { urls, healthIntervalMs: 3_600_000, coolDownMs: 1 },
+      proxy: { cache: { enabled: false }, stickyMs: 0 },
+    },
+  });
+  t.after(async () => {
+    await three.stop();
+    await other.stop();
+  });
+  for (const [code, message] of [
+    [-32011, 'x'],
+    [-32008, 'x'],
+    [-32000, 'Transaction history is not available from this node'],
+    [-32603, 'x'],
+  ] as const) {
+    node.on('getTransaction', failing(code, message));
+    other.on('getTransaction', { result: '"other"' });
+    const { text } = await post({ daemon: three }, call('getTransaction', ['signature']));
+    const isOfHistory = code !== -32603;
+    assert.equal((JSON.parse(text) as { result: string }).result, isOfHistory ? 'archive' : 'other', `${code}`);
+  }
 });
 
 test('other errors and other empty answers are forwarded', async () => {

@@ -161,3 +161,54 @@ test('the only upstream is asked again at once after each refusal', async (t) =>
     assert.deepEqual([status, text], [200, '{"jsonrpc":"2.0","result":7,"id":1}'], message);
   }
 });
+
+test('a refusal of up to 1 MiB moves a call as a small one does, and a larger one reaches the caller whole', async (t) => {
+  const bed = await startBed(t, { upstreams: 2, config: { proxy: { stickyMs: 0 } } });
+  const envelopes: readonly ((error: string) => string)[] = [
+    (error) => `{"jsonrpc":"2.0","id":1,"error":${error}}`,
+    (error) => `{"error":${error},"jsonrpc":"2.0","id":1}`,
+    (error) => `{"jsonrpc":"2.0","result":null,"error":${error},"id":1}`,
+  ];
+  bed.second.on('getX', { result: '"second"' });
+  for (const size of [1_000, 65_000, 66_000, 131_072, 400_000, 1_040_000, 1_100_000, 3_000_000])
+    for (const envelope of envelopes) {
+      const data = `{"logs":["${'x'.repeat(size)}"]}`;
+      const body = envelope(`{"code":-32010,"message":"excluded from account secondary indexes","data":${data}}`);
+      // In pieces of an odd size, the last one at the end of the body.
+      const chunks = body.match(/.{1,50021}/gs)!;
+      bed.first.on('getX', { chunks });
+      const asked = bed.second.callsOf('getX').length;
+      const { status, text } = await post(bed, call('getX'));
+      const moves = body.length <= 1_048_576;
+      assert.deepEqual(
+        [status, moves ? (JSON.parse(text) as { result: string }).result : text === body],
+        [200, moves ? 'second' : true],
+        `${body.length} bytes`,
+      );
+      assert.equal(bed.second.callsOf('getX').length - asked, moves ? 1 : 0, `${body.length} bytes`);
+    }
+});
+
+test('after an unknown refusal exactly one other upstream is asked, and after one that is about the node the next ones', async (t) => {
+  const bed = await startBed(t, { upstreams: 3, config: { proxy: { stickyMs: 0 } }, coolDownMs: 1 });
+  const codes = [-39_999, -32_000, -32_020, 1, -32_603] as const;
+  for (const [at, code] of codes.entries()) {
+    const method = `getX${at}`;
+    for (const upstream of bed.upstreams) upstream.on(method, error(code, 'it does not exist'));
+    const { text } = await post(bed, call(method));
+    assert.equal((JSON.parse(text) as { error: { code: number } }).error.code, code);
+    assert.deepEqual(
+      bed.upstreams.map((upstream) => upstream.callsOf(method).length),
+      [1, 1, 0],
+      `${code}`,
+    );
+    // Two that say nothing about the call do not take the place of the one other.
+    const other = `getY${at}`;
+    const [first, second, third] = bed.upstreams;
+    first!.on(other, error(-32_010, 'x'));
+    second!.on(other, error(code, 'it does not exist'));
+    third!.on(other, { result: '"third"' });
+    const moved = await post(bed, call(other));
+    assert.equal((JSON.parse(moved.text) as { result: string }).result, 'third', `${code}`);
+  }
+});

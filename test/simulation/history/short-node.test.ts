@@ -56,24 +56,30 @@ async function createBed(t: TestContext, finalAt: number) {
   if (finalAt >= 40) await ledger.finalize(blocks[finalAt]!.slot);
   const chain: ModelChain = { blocks, confirmedSlot: blocks.at(-1)!.slot, finalSlot: blocks[finalAt]!.slot };
   const past = createPastReader({ ledger: () => ledger, archive: () => null });
-  const reader = (view: NodeView): ChainReader =>
+  const reader = (view: NodeView, codeOf = (code: number) => code): ChainReader =>
     ({
-      call: async (method: string, params: readonly unknown[]) => answerOf(chain, view, method, params),
+      call: async (method: string, params: readonly unknown[]) => answerOf(chain, view, method, params, codeOf),
       callText: async (method: string, params: readonly unknown[]) =>
-        JSON.stringify(answerOf(chain, view, method, params)),
+        JSON.stringify(answerOf(chain, view, method, params, codeOf)),
     }) as unknown as ChainReader;
   return { blocks, chain, past, reader };
 }
 
-/** Errors: as those of the pool of upstreams. */
-function answerOf(chain: ModelChain, view: NodeView, method: string, params: readonly unknown[]): unknown {
+/** Errors: as those of the pool of upstreams, with the codes of the provider. */
+function answerOf(
+  chain: ModelChain,
+  view: NodeView,
+  method: string,
+  params: readonly unknown[],
+  codeOf = (code: number) => code,
+): unknown {
   try {
     return nodeAnswer(chain, view, method, params);
   } catch (error) {
     if (error instanceof NodeGone)
       throw new CodedError('CHAIN_UNREACHABLE', 'no upstream answers', { retryable: true });
     if (!(error instanceof NodeError)) throw error;
-    throw new CodedError('CHAIN_RPC_ERROR', error.message, { facts: { method, rpcCode: error.code } });
+    throw new CodedError('CHAIN_RPC_ERROR', error.message, { facts: { method, rpcCode: codeOf(error.code) } });
   }
 }
 
@@ -90,10 +96,14 @@ test('a range below the ledger is not cut by a node that has not come so far', a
 
 test('a history goes no further down than what is held, while a node without history names its first slot', async (t) => {
   const { blocks, past, reader } = await createBed(t, 35);
-  const history = createChainHistory(reader({ kind: 'no-history' }), { concurrency: 2, historyFloorSlot: 0, past });
-  const signal = AbortSignal.timeout(30_000);
-  // Final is a slot below the ledger: what lies between is held by nobody.
-  assert.equal(await history.firstSlot(modelAddress(0), signal), blocks[40]!.parentSlot + 1);
+  // Providers say it with codes of their own.
+  for (const codeOf of [undefined, () => -32_000, () => -32_008]) {
+    const chain = reader({ kind: 'no-history' }, codeOf);
+    const history = createChainHistory(chain, { concurrency: 2, historyFloorSlot: 0, past });
+    const signal = AbortSignal.timeout(30_000);
+    // Final is a slot below the ledger: what lies between is held by nobody.
+    assert.equal(await history.firstSlot(modelAddress(0), signal), blocks[40]!.parentSlot + 1);
+  }
 });
 
 test('the time of a block without one is unknown where nobody has the earlier block', async (t) => {

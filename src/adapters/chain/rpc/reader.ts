@@ -78,7 +78,7 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
       });
     if (error !== undefined)
       throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
-        facts: { method, rpcCode: error.code },
+        facts: { method, rpcCode: error.code, ...(typeof error.data === 'string' && { said: error.data }) },
         retryable: false,
       });
     return result;
