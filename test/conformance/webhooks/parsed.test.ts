@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createParsedTransactions } from '../../../plugins/parsed/board.ts';
+import { CostlyInterface } from '../../../plugins/parsed/costs.ts';
 import type { Learned } from '../../../plugins/parsed/interfaces.ts';
 import { decode } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
@@ -18,29 +19,46 @@ const PROGRAM = addressOf(4_000_000_002);
 const PAYER = addressOf(4_000_000_000);
 const DATA = [...decode('3Bxs4h24hBtQy9rw')!];
 
-const idl = (name: string) =>
+const idl = (name: string, args: readonly object[] = []) =>
   readIdl(
     JSON.stringify({
       metadata: { name: 'counter' },
       address: PROGRAM,
-      instructions: [{ name, discriminator: DATA.slice(0, 8), accounts: [{ name: 'authority' }], args: [] }],
+      instructions: [{ name, discriminator: DATA.slice(0, 8), accounts: [{ name: 'authority' }], args }],
     }),
   )!;
 
 interface Shape {
   readonly transaction: { readonly signature: string; readonly slot: number; readonly status: string };
-  readonly instructions: { readonly instructionName: string | null; readonly decoded: object | null }[];
+  readonly instructions: {
+    readonly instructionName: string | null;
+    readonly decoded: object | null;
+    readonly rawData?: string;
+  }[];
   readonly matchedIndexes?: readonly number[];
 }
 
 eachStore('parsed webhooks', (engine) => {
   /** With interfaces that can be read or not. `mine` is what the project has uploaded. */
   async function start(t: TestContext, options: Partial<HarnessOptions> = {}) {
-    const state = { isDown: false, mine: null as string | null, reads: 0, live: [] as number[] };
+    const state = {
+      isDown: false,
+      mine: null as string | null,
+      args: [] as readonly object[],
+      isCostly: false,
+      reads: 0,
+      live: [] as number[],
+    };
+    const costly = () => {
+      throw new CostlyInterface(PROGRAM);
+    };
     const learnedOf = (name: string): Learned => ({
-      find: (program) => (program === PROGRAM ? idl(name) : null),
+      find: (program) => (program === PROGRAM ? idl(name, state.args) : null),
       versionsOf: () => [],
-      with: () => learnedOf(state.mine!),
+      with: () =>
+        state.isCostly
+          ? { ...learnedOf(state.mine!), find: () => ({ ...idl(state.mine!), decode: costly, callOf: costly }) }
+          : learnedOf(state.mine!),
     });
     const makeParsed = () =>
       createParsedTransactions({
@@ -252,6 +270,56 @@ eachStore('parsed webhooks', (engine) => {
     assert.equal((await it.deliveries(wanted.webhookID)).length, 1);
     await it.call('POST', `/v0/webhooks/${wanted.webhookID}/replay`, { fromSlot: 10, toSlot: 11 });
     await it.replay(block);
+    assert.equal((await it.deliveries(wanted.webhookID)).length, 3);
+  });
+
+  test('an instruction whose arguments do not fit its interface is delivered by its name, with its data as they are', async (t) => {
+    const it = await start(t);
+    it.state.args = [{ name: 'amount', type: 'u64' }];
+    const hooks = [
+      await it.create({ programs: [PROGRAM], instructionNames: ['increment'] }),
+      await it.create({ programs: [PROGRAM], accounts: { include: [], roles: { authority: PAYER } } }),
+      await it.create({ programs: [PROGRAM], instructionNames: ['decrement'] }),
+    ];
+    await it.apply(makeBlock({ slot: 10, transactions: [{ name: 'misfit' }] }));
+    const counts = await Promise.all(hooks.map(async ({ webhookID }) => (await it.deliveries(webhookID)).length));
+    assert.deepEqual(counts, [1, 1, 0]);
+    const [{ webhookID }] = hooks as [(typeof hooks)[0]];
+    await it.finished(webhookID);
+    const [delivery] = await it.deliveries(webhookID);
+    const { body } = await it.call('GET', `/v0/webhooks/${webhookID}/deliveries/${delivery!.deliveryId}`);
+    const [element] = body.body as Shape[];
+    assert.deepEqual(
+      element!.instructions.map(({ instructionName, decoded, rawData }) => [instructionName, decoded, rawData]),
+      [[null, null, '3Bxs4h24hBtQy9rw']],
+    );
+    assert.deepEqual(element!.matchedIndexes, [0]);
+  });
+
+  test('an interface of the project that takes too long leaves a missed range of its webhooks, and the chain goes on', async (t) => {
+    const it = await start(t, { deliver: false });
+    it.state.mine = 'increment';
+    it.state.isCostly = true;
+    const wanted = await it.create({ programs: [PROGRAM], instructionNames: ['increment'] });
+    const other = await it.create({ programs: [addressOf(5)] });
+    const block = () => makeBlock({ slot: 10, transactions: [{ name: 'a' }, { name: 'b' }] });
+    await it.apply(block());
+    // It is no trouble of the upstreams: nothing is read again.
+    assert.equal(it.state.reads, 1);
+    const missedOf = async (id: string) =>
+      (await it.call('GET', `/v0/webhooks/${id}/deliveries`)).body.missed.map(
+        ({ fromSlot, toSlot, events, reason }: Record<string, unknown>) => [fromSlot, toSlot, events, reason],
+      );
+    assert.deepEqual(await missedOf(wanted.webhookID), [[10, 10, 2, 'interfaces_unread']]);
+    assert.deepEqual(await missedOf(other.webhookID), []);
+    assert.deepEqual(await it.deliveries(wanted.webhookID), []);
+    // With another interface, a replay delivers them.
+    it.state.isCostly = false;
+    await it.apply(makeBlock({ slot: 11, transactions: [{ name: 'c' }] }));
+    const path = `/v0/webhooks/${wanted.webhookID}/replay`;
+    const replay = await it.call('POST', path, { fromSlot: 10, toSlot: 10 });
+    assert.equal(replay.status, 202, JSON.stringify(replay.body));
+    await it.replay(block());
     assert.equal((await it.deliveries(wanted.webhookID)).length, 3);
   });
 
