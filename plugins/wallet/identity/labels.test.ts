@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
+import { MEMO_PROGRAMS } from '../../../src/solana/programs.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
 import { createLabels, readLabel } from './labels.ts';
@@ -54,6 +55,13 @@ test('later files win, built-in labels can be replaced, and conflicts are logged
   assert.equal(labels.find(SYSTEM)?.name, 'Ours');
   const clash = log.lines.find(({ fields }) => fields['address'] === one.address);
   assert.deepEqual([clash?.fields['earlierSource'], clash?.fields['source']], ['list one', 'list two']);
+});
+
+test('every memo program has a label of its own', (t) => {
+  const { labels } = setUp(t, {});
+  const names = MEMO_PROGRAMS.map((address) => labels.find(address)?.name ?? '');
+  for (const name of names) assert.match(name, /^Memo v\d$/);
+  assert.equal(new Set(names).size, MEMO_PROGRAMS.length);
 });
 
 test('malformed lines are skipped and counted', async (t) => {

@@ -12,8 +12,10 @@ import type { AddressInfo, Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { Keypair } from '@solana/web3.js';
+import type { Log } from '../../../src/ports/telemetry.ts';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { REPLY_FAULTS } from '../../helpers/reply-faults.ts';
 import { byCase } from '../../helpers/run-part.ts';
 import { legacy, transfer } from '../sender/transactions.ts';
@@ -115,8 +117,14 @@ async function startNode(
   return { url: `${isSecure ? 'https' : 'http'}://127.0.0.1:${(server.address() as AddressInfo).port}`, calls };
 }
 
-async function startFront(t: TestContext, nodes: readonly Node[], more: object = {}): Promise<DaemonInProcess> {
+async function startFront(
+  t: TestContext,
+  nodes: readonly Node[],
+  more: object = {},
+  log?: Log,
+): Promise<DaemonInProcess> {
   const daemon = await startDaemon({
+    ...(log === undefined ? {} : { parts: (parts) => ({ ...parts, log }) }),
     config: {
       plugins: ['access', 'proxy', 'sender'],
       upstream: { urls: nodes.map(({ url }) => ({ url })), healthIntervalMs: 3_600_000 },
@@ -290,7 +298,8 @@ test('an answer that breaks off is counted and logged as failed, and not charged
     const whole = answerOf(200_000, id);
     response.end(isCut === true ? whole.subarray(0, -10) : whole);
   });
-  const daemon = await startFront(t, [node]);
+  const log = createMemoryLog();
+  const daemon = await startFront(t, [node], {}, log);
   const metric = async (name: string, labels: string): Promise<number> => {
     const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
     return Number(new RegExp(`^${name}\\{${labels}\\} (\\d+)`, 'm').exec(text)?.[1] ?? 0);
@@ -315,6 +324,17 @@ test('an answer that breaks off is counted and logged as failed, and not charged
   await until(
     'both calls failed',
     async () => (await metric('parhelion_rpc_calls_total', 'method="getX",outcome="error"')) === 2,
+  );
+  const requests = () => log.lines.filter(({ message, fields }) => message === 'request' && fields['rpc'] === 'getX');
+  await until('all are logged', () => requests().length === 3);
+  // With the status that the client got: what is wrong is the end.
+  assert.deepEqual(
+    requests().map(({ level, fields }) => [level, fields['status'], fields['broken'], fields['rpcFailed']]),
+    [
+      ['info', 200, undefined, undefined],
+      ['warn', 200, true, 1],
+      ['warn', 200, true, 1],
+    ],
   );
   await send(daemon, '/', callOf('getX', [false]));
   await until('only the whole ones are charged', async () => (await credits()) === 2);
