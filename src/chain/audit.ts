@@ -49,14 +49,34 @@ async function audit(run: Run): Promise<void> {
   if (theirs.blockhash !== newest.blockhash) {
     // It may have been rolled back while the answer was in flight: then nothing is wrong.
     if ((await readHeader(store.read, chain, newest.slot))?.blockhash !== newest.blockhash) return;
-    run.meter.mismatches.add();
-    run.log.error({ chain, slot: newest.slot }, 'a finalized block is not the one that was released');
-    state.mismatch = `the finalized block at slot ${newest.slot} is not the one that was released`;
-    if ((await followFork(run, theirs)) === 'rolled-back') state.mismatch = null;
+    await resolve(run, `the finalized block at slot ${newest.slot} is not the one that was released`, () =>
+      followFork(run, theirs),
+    );
     return;
   }
   await run.exclusive(() => advance(run, newest.slot, newest.blockhash, askedAt));
   state.mismatch = null;
+}
+
+/**
+ * The audit may be the first to see a fork, while the follower waits for blocks: what it rolls back is one like any other. What cannot be rolled
+ * back contradicts the chain.
+ */
+async function resolve(
+  { chain, log, meter, state }: Run,
+  mismatch: string,
+  rollBack: () => ReturnType<typeof followFork>,
+): Promise<void> {
+  let isFork = false;
+  try {
+    isFork = (await rollBack()) === 'rolled-back';
+  } finally {
+    if (!isFork) {
+      meter.mismatches.add();
+      log.error({ chain }, mismatch);
+      state.mismatch = mismatch;
+    }
+  }
 }
 
 /** The newest header of each linked run, newest first. */
@@ -72,7 +92,7 @@ function topsOf(headers: readonly BlockHeader[]): readonly BlockHeader[] {
  * the finalized one is rolled back with everything above it. False: to be checked again.
  */
 async function isProvenBelowGap(run: Run, top: BlockHeader): Promise<boolean> {
-  const { source, signal, chain, meter, state, log } = run;
+  const { source, signal, chain } = run;
   const theirs = await source.header(top.slot, { commitment: 'finalized', signal });
   if (theirs?.blockhash === top.blockhash) return true;
   if (theirs === null && top.slot < (await source.firstAvailable(signal))) return true;
@@ -81,10 +101,9 @@ async function isProvenBelowGap(run: Run, top: BlockHeader): Promise<boolean> {
   if (above === null) return false;
   if (theirs === null && above.parentSlot === top.slot && above.previousBlockhash === top.blockhash) return true;
   if ((await readHeader(run.store.read, chain, top.slot))?.blockhash !== top.blockhash) return false;
-  meter.mismatches.add();
-  log.error({ chain, slot: top.slot }, 'the last block below a gap is not the finalized one');
-  state.mismatch = `the last block below a gap, at slot ${top.slot}, is not the finalized one`;
-  if ((await rollBackBelowGap(run, above)) === 'rolled-back') state.mismatch = null;
+  await resolve(run, `the last block below a gap, at slot ${top.slot}, is not the finalized one`, () =>
+    rollBackBelowGap(run, above),
+  );
   return false;
 }
 

@@ -91,6 +91,29 @@ test('the audit: null headers, errors and a node that is behind only delay the m
   assert.match(await running.metrics(), /parhelion_follow_finality_mismatches_total 0\n/);
 });
 
+test('the audit: a fork that it sees before the follower is a fork, and no contradiction', async (t) => {
+  const bed = await createBed(t, { finalityDepth: 5 });
+  const [node] = bed.nodes;
+  grow(bed.world, 20);
+  const running = await bed.follow();
+  await settles(bed);
+  const { log } = running;
+  // Nobody lists or gives new blocks: the follower waits.
+  const isBlocks = (call: SeenCall) => call.method === 'getBlocks' || (call.method === 'getBlock' && !isHeader(call));
+  node!.interrupt = (call) => (isBlocks(call) ? { status: 503, chunks: ['<html>'] } : undefined);
+  bed.world.replaceTop(4);
+  grow(bed.world, 12);
+  await until(async () => /parhelion_follow_forks_total 1\n/.test(await running.metrics()));
+  node!.interrupt = null;
+  await settles(bed);
+  assert.match(await running.metrics(), /parhelion_follow_finality_mismatches_total 0\n/);
+  assert.deepEqual(
+    log.lines.filter(({ message }) => /released/.test(message)),
+    [],
+  );
+  assert.equal(running.follower.status().stalled, null);
+});
+
 test('confirmed and finalized are the same', async (t) => {
   const bed = await createBed(t, { finalityDepth: 0 });
   const { follower } = await bed.follow();
