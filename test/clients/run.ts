@@ -4,7 +4,7 @@
  * ends the run with 1. Packages come from the language's own registry into `.cache/clients`, which outlives the run.
  *
  * A program finds the daemon by PARHELION_URL (JSON-RPC, with the key), PARHELION_WS (the same over a websocket), PARHELION_BASE (no
- * path, no key), PARHELION_KEY and PARHELION_PROJECT. It prints a line per flow: `ok NAME`, or `not ok NAME: REASON`.
+ * path, no key), PARHELION_GRPC (streams), PARHELION_KEY and PARHELION_PROJECT. It prints a line per flow: `ok NAME`, or `not ok NAME: REASON`.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,6 +14,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { startChain } from '../helpers/chain.ts';
 import { startDaemonProcess } from '../helpers/daemon.ts';
+import { freePort } from '../helpers/free-port.ts';
 
 const sources = fileURLToPath(new URL('./', import.meta.url));
 const cache = fileURLToPath(new URL('../../.cache/clients/', import.meta.url));
@@ -40,7 +41,8 @@ const PLUGINS = [
 ];
 const CONFIG = {
   plugins: PLUGINS,
-  streams: { grpc: { port: 0 } },
+  // What a client of streams asks for again after a lost connection.
+  ledger: { retain: { hours: 1 } },
   log: { level: 'error', format: 'json' },
   webhooks: { allowCidrs: ['127.0.0.0/8'] },
   // The Rust SDK reads only entries with all members.
@@ -86,6 +88,12 @@ const CLIENTS: readonly Client[] = [
     run: ['./target/debug/flows'],
     first: ['./target/debug/first'],
   },
+  {
+    name: 'rust-streams',
+    needs: 'cargo',
+    install: [['cargo', 'build', '--quiet', '--ignore-rust-version']],
+    run: ['./target/debug/flows'],
+  },
 ];
 
 function pythonClient(name: string, file: string): Client {
@@ -119,13 +127,15 @@ async function main(names: readonly string[]): Promise<number> {
   const absent = new Map(chosen.map((client) => [client, install(client, join(cache, client.name))]));
   const outcomes: Outcome[] = [];
   const chain = await startChain(CHAIN);
-  const daemon = await startDaemonProcess({ chain, config: CONFIG });
+  const grpcPort = await freePort();
+  const daemon = await startDaemonProcess({ chain, config: { ...CONFIG, streams: { grpc: { port: grpcPort } } } });
   try {
     const env = {
       ...process.env,
       PARHELION_BASE: daemon.apiUrl,
       PARHELION_URL: `${daemon.apiUrl}/?api-key=${daemon.key}`,
       PARHELION_WS: `${daemon.wsUrl}/?api-key=${daemon.key}`,
+      PARHELION_GRPC: `http://127.0.0.1:${grpcPort}`,
       PARHELION_KEY: daemon.key,
       PARHELION_PROJECT: daemon.projectId,
     };
