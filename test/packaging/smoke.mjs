@@ -1,14 +1,15 @@
 /**
  * Uses an installed program as somebody would: `node smoke.mjs COMMAND`, such as PREFIX/bin/parhelion. Configuration, start on the local
- * chain, an airdrop, one delivery of a webhook, the wallet, health, stop. Plain JavaScript: it runs under any Node that the program is for,
+ * chain, an airdrop, one delivery of a webhook, the wallet, health, stop; a stream that is compressed with zstd. Plain JavaScript: it runs under any Node that the program is for,
  * with nothing beside it.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { connect } from 'node:http2';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -141,6 +142,76 @@ export async function use({ api, admin }, key, receiver) {
 
 const KEY = 'smoke-key';
 
+/** A free port, for a moment. */
+async function freePort() {
+  const server = createServer();
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address();
+  await new Promise((closed) => server.close(closed));
+  return port;
+}
+
+/** A message as a frame of zstd with one block that is not compressed. */
+function zstdFrame(message) {
+  const block = message.length * 8 + 1;
+  return Buffer.concat([Buffer.of(0x28, 0xb5, 0x2f, 0xfd, 0x20, message.length, block & 255, block >> 8, 0), message]);
+}
+
+/** `{ transactions: { a: {} }, commitment: CONFIRMED }` of Yellowstone. */
+const SUBSCRIBE = Buffer.from('1a050a016112003001', 'hex');
+const ZSTD_MAGIC = Buffer.of(0x28, 0xb5, 0x2f, 0xfd);
+
+/** A subscription over gRPC whose messages are compressed with zstd, in both directions. */
+async function subscribe({ api }, port) {
+  const session = connect(`http://127.0.0.1:${port}`);
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/geyser.Geyser/Subscribe',
+    'content-type': 'application/grpc',
+    te: 'trailers',
+    'x-token': KEY,
+    'grpc-encoding': 'zstd',
+    'grpc-accept-encoding': 'identity,zstd',
+  });
+  let bytes = Buffer.alloc(0);
+  stream.on('data', (chunk) => (bytes = Buffer.concat([bytes, chunk])));
+  const request = zstdFrame(SUBSCRIBE);
+  const head = Buffer.of(1, 0, 0, 0, request.length);
+  stream.write(Buffer.concat([head, request]));
+  const [headers] = await once(stream, 'response');
+  assert.equal(headers['grpc-encoding'], 'zstd', JSON.stringify(headers));
+  await until(
+    'a compressed update',
+    async () => {
+      const call = { jsonrpc: '2.0', id: 1, method: 'requestAirdrop', params: [newAddress(), 250_000_000] };
+      await fetch(api, { method: 'POST', headers: { 'x-api-key': KEY }, body: JSON.stringify(call) });
+      return bytes;
+    },
+    (found) => found[0] === 1 && found.subarray(5, 9).equals(ZSTD_MAGIC),
+  );
+  session.destroy();
+}
+
+/** Streams need a plugin that is not loaded by default. */
+async function streams(parhelion, dir, env) {
+  const port = await freePort();
+  const more = { PARHELION_PLUGINS: '[access, proxy, streams]', PARHELION_STREAMS__GRPC__PORT: String(port) };
+  const folder = join(dir, 'streams');
+  mkdirSync(folder);
+  const daemon = await startDaemon(parhelion, folder, { ...env, ...more });
+  try {
+    await subscribe(daemon, port);
+    const { code, output } = await daemon.stop();
+    assert.equal(code, 0, output);
+  } catch (error) {
+    const { output } = await daemon.stop();
+    console.error(output);
+    throw error;
+  } finally {
+    daemon.kill();
+  }
+}
+
 async function main(parhelion) {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-smoke-'));
   // Without a configuration file, also where `init` wrote one.
@@ -154,6 +225,7 @@ async function main(parhelion) {
     await use(daemon, KEY, receiver);
     const { code, output } = await daemon.stop();
     assert.equal(code, 0, output);
+    await streams(parhelion, dir, env);
   } catch (error) {
     const { output } = await daemon.stop();
     console.error(output);
@@ -163,7 +235,7 @@ async function main(parhelion) {
     receiver.close();
     rmSync(dir, { recursive: true, force: true });
   }
-  console.log(`Node ${process.version}: start, delivery, wallet and stop are fine`);
+  console.log(`Node ${process.version}: start, delivery, wallet, stop and a stream with zstd are fine`);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv[2]);
