@@ -18,6 +18,7 @@ export interface Burn {
   readonly interface: string;
   /** What is known without an index; null: nothing. */
   readonly alone: string | null;
+  readonly owner: string;
   /** The accounts that change, as they are after the burn; null: closed. */
   readonly after: readonly (readonly [address: string, program: string, data: Buffer | null])[];
 }
@@ -47,12 +48,8 @@ export function createAssets(chain: TestChain, { owner, creator, authority, fami
   };
   const u64 = (value: number) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
 
-  /** An NFT of Token Metadata: its mint belongs to its edition. */
-  const nft = async (
-    name: string,
-    standard: 'NonFungible' | 'ProgrammableNonFungible',
-    closes: boolean,
-  ): Promise<Burn> => {
+  /** An NFT of Token Metadata, or a print of one: its mint belongs to its edition. */
+  const nft = async (name: string, standard: keyof typeof INTERFACES, closes: boolean): Promise<Burn> => {
     const [id, held] = [newKey(), newKey()];
     const [metadata, edition] = [metadataAddress(id), editionAddress(id)];
     await set(id, TOKEN, writeMint({ mintAuthority: edition, freezeAuthority: edition }));
@@ -74,13 +71,16 @@ export function createAssets(chain: TestChain, { owner, creator, authority, fami
       programmableConfig: null,
     } as const;
     await set(metadata, METADATA_PROGRAM, writeMetadata(fields, true).data);
-    await set(edition, METADATA_PROGRAM, Buffer.concat([Buffer.of(6), u64(0), Buffer.of(1), u64(0)]));
+    const master = Buffer.concat([Buffer.of(6), u64(0), Buffer.of(1), u64(0)]);
+    const print = Buffer.concat([Buffer.of(1), bytesOf(editionAddress(newKey())), u64(3)]);
+    await set(edition, METADATA_PROGRAM, standard === 'NonFungibleEdition' ? print : master);
     await set(held, TOKEN, tokenAccount(id, 1));
     return {
       id,
       name,
-      interface: standard === 'NonFungible' ? 'V1_NFT' : 'ProgrammableNFT',
+      interface: INTERFACES[standard],
       alone: 'V1_NFT',
+      owner,
       after: [
         [id, TOKEN, writeMint({ mintAuthority: edition, freezeAuthority: edition, supply: 0n })],
         [metadata, METADATA_PROGRAM, closes ? null : EMPTY],
@@ -104,6 +104,7 @@ export function createAssets(chain: TestChain, { owner, creator, authority, fami
       name,
       interface: 'V1_NFT',
       alone: null,
+      owner,
       after: [
         [held, TOKEN_2022, null],
         [id, TOKEN_2022, null],
@@ -114,12 +115,26 @@ export function createAssets(chain: TestChain, { owner, creator, authority, fami
     const id = newKey();
     const data = [Buffer.of(1), bytesOf(owner), Buffer.of(2), bytesOf(group), text(name), text(''), Buffer.of(0)];
     await set(id, CORE_PROGRAM, Buffer.concat(data));
-    return { id, name, interface: 'MplCoreAsset', alone: 'MplCoreAsset', after: [[id, CORE_PROGRAM, EMPTY]] };
+    return { id, name, interface: 'MplCoreAsset', alone: 'MplCoreAsset', owner, after: [[id, CORE_PROGRAM, EMPTY]] };
+  };
+  const collectionData = (name: string, count: number): Buffer => {
+    const counts = Buffer.from(Uint32Array.of(count, count).buffer);
+    return Buffer.concat([Buffer.of(5), bytesOf(authority), text(name), text(''), counts]);
   };
   /** Writes the account of the Core collection, with this number of assets in it. */
-  const coreCollection = async (count: number): Promise<void> => {
-    const counts = Buffer.from(Uint32Array.of(count, count).buffer);
-    await set(group, CORE_PROGRAM, Buffer.concat([Buffer.of(5), bytesOf(authority), text('Group'), text(''), counts]));
+  const coreCollection = (count: number): Promise<void> => set(group, CORE_PROGRAM, collectionData('Group', count));
+  /** A Core collection without assets, which belongs to its authority. Its empty account does not say what it was. */
+  const emptyCollection = async (name: string): Promise<Burn> => {
+    const id = newKey();
+    await set(id, CORE_PROGRAM, collectionData(name, 0));
+    const after = [[id, CORE_PROGRAM, EMPTY]] as const;
+    return { id, name, interface: 'MplCoreCollection', alone: 'MplCoreAsset', owner: authority, after };
   };
-  return { set, nft, closedMint, coreAsset, coreCollection };
+  return { set, nft, closedMint, coreAsset, coreCollection, emptyCollection };
 }
+
+const INTERFACES = {
+  NonFungible: 'V1_NFT',
+  NonFungibleEdition: 'V1_PRINT',
+  ProgrammableNonFungible: 'ProgrammableNFT',
+} as const;
