@@ -199,6 +199,28 @@ test('three processes are one daemon: keys, rate, credits, requests, websockets'
     assert.equal(refused?.headers['retry-after'], '1');
   });
 
+  await t.test('a project has one sum of credits, also after it gets more', async () => {
+    const { id: project = '' } = await cli(daemon, 'projects', 'create', '--name', 'poor');
+    const { key: poor = '' } = await cli(daemon, 'keys', 'create', '--project', project);
+    let answered = 0;
+    for (const creditsLimit of [60, 75, 100]) {
+      const override = JSON.stringify({ creditsLimit, ratePerSecond: { rpc: 10_000 } });
+      await cli(daemon, 'projects', 'set-plan', '--id', project, '--override', override);
+      // A process that knew no credits asks for some again within a second.
+      await eventually('all credits are used', async () => {
+        const answers = await Promise.all(
+          lines.flatMap((line) =>
+            Array.from({ length: CALLS }, (_, id) => line.ask('POST', '/', { key: poor, body: balance(id) })),
+          ),
+        );
+        answered += answers.filter(({ status }) => status === 200).length;
+        for (const { status, body } of answers) assert.ok(status === 200 || status === 429, body);
+        assert.ok(answered <= creditsLimit + lines.length - 1, `${answered} answers for ${creditsLimit} credits`);
+        return answered >= creditsLimit;
+      });
+    }
+  });
+
   await t.test('random writes and reads over random processes answer as one process would', async () => {
     const seed = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 32));
     const random = createSfc32(seed);
