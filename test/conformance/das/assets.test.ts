@@ -193,6 +193,28 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual((await ask('getAsset', { id, displayOptions: null })).result.grouping, []);
   });
 
+  test('numbers of documents are exact in lists and searches as in the asset itself', async () => {
+    const values = ['18446744073709551615', '9007199254740993', '-0.12345678901234567890123', '1e400'];
+    const attributes = `[${values.map((value) => `{"trait_type":"t","value":${value}}`).join()}]`;
+    documents.route('/exact.json', answer(200, {}, `{"name":"n","attributes":${attributes}}`));
+    const holder = Keypair.generate().publicKey;
+    const mint = await createMint(chain.connection, payer, payer.publicKey, null, 0);
+    const account = await createAccount(chain.connection, payer, mint, holder, Keypair.generate());
+    await mintTo(chain.connection, payer, mint, account, payer, 1);
+    const [id, ownerAddress] = [mint.toBase58(), holder.toBase58()];
+    await setMetadata(id, { uri: `${documents.url}/exact.json` });
+    for (const [method, params] of [
+      ['getAsset', { id }],
+      ['getAssetsByOwner', { ownerAddress, page: 1 }],
+      ['searchAssets', { ownerAddress, page: 1 }],
+    ] as const) {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+      const response = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
+      const text = await response.text();
+      assert.ok(text.includes(`"attributes":${attributes}`), `${method}: ${text}`);
+    }
+  });
+
   test('a mint of Token-2022 with extensions, and one without any metadata', async () => {
     const mint = Keypair.generate();
     const space = getMintLen([ExtensionType.PermanentDelegate, ExtensionType.MetadataPointer]);
