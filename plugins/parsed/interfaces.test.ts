@@ -12,6 +12,7 @@ import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { type ChainReader, type Clock, RequestError } from '../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../src/ports/access.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
+import type { ChainCallOptions } from '../../src/ports/chain.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import { anchorAddress } from '../../src/solana/idl/idl-accounts.ts';
@@ -46,6 +47,8 @@ function createChain() {
     /** Slots of transactions of the Program Metadata account. */
     otherChanges: [] as readonly number[],
     firstSlot: 0,
+    /** First slot of the upstream that lists, where another one names `firstSlot`. */
+    listedFrom: null as number | null,
     /** The newest slot of the archive, and the first one of the other upstream. */
     archiveSlot: Number.MAX_SAFE_INTEGER,
     prunedBelow: 0,
@@ -68,7 +71,11 @@ function createChain() {
     return { owner, data: [Buffer.concat([head, data]).toString('base64'), 'base64'] };
   };
   const reader = {
-    async call(method: string, [first, options]: readonly unknown[], { archive = false }: { archive?: boolean }) {
+    async call(
+      method: string,
+      [first, options]: readonly unknown[],
+      { archive = false, only, answeredBy }: Partial<ChainCallOptions>,
+    ) {
       calls.push(method);
       const { minContextSlot = 0 } = (options ?? {}) as { minContextSlot?: number };
       minSlots.push(minContextSlot);
@@ -77,6 +84,7 @@ function createChain() {
       if (lacks.has(method)) throw refused(...chain.lacking);
       if (refusal !== null) throw refused(refusal, 'refused');
       if (method === 'getSignaturesForAddress') {
+        answeredBy?.('lists');
         const changes = first === anchorAddress(PROGRAM) ? chain.changes : chain.otherChanges;
         const isKept = (slot: number) => (archive ? slot <= chain.archiveSlot : slot >= chain.prunedBelow);
         return changes
@@ -84,7 +92,8 @@ function createChain() {
           .map((slot, at) => ({ slot, err: null, signature: `${slot} ${at}` }))
           .reverse();
       }
-      if (method === 'getFirstAvailableBlock') return chain.firstSlot;
+      if (method === 'getFirstAvailableBlock')
+        return only === 'lists' ? (chain.listedFrom ?? chain.firstSlot) : chain.firstSlot;
       const value = (first as string[]).map((key) => {
         if (key === anchorAddress(PROGRAM) && chain.text !== null) return account(PROGRAM, chain.text);
         return key === anchorAddress(OTHER) && chain.otherText !== null ? account(OTHER, chain.otherText) : null;
@@ -281,6 +290,15 @@ eachStore('interfaces of programs', ({ store: open }) => {
         lacks.join(),
       );
     }
+  });
+
+  test('an account without a history is valid from the first slot of the node that listed it, whatever others have', async (t) => {
+    const { chain, reader } = createChain();
+    Object.assign(chain, { changes: [], listedFrom: 70 });
+    const interfaces = create(await migrated(t), reader);
+    await interfaces.learn(new Map([[PROGRAM, 90]]), { tenant: OWN_WORK, signal: SIGNAL });
+    const names = [69, 70, 100].map((slot) => interfaces.find(PROGRAM, slot)?.name);
+    assert.deepEqual(names, [undefined, 'first', 'first']);
   });
 
   /** The names in slots, after a first reading in slot 100 and a second one in 200. */

@@ -21,6 +21,7 @@ import {
   type Store,
 } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
+import type { ChainCallOptions } from '../../src/ports/chain.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import { DeadlinePassed, withDeadline } from '../../src/runtime/waiting.ts';
@@ -42,7 +43,7 @@ import { type Revision, readRevisions, type SignatureList, type SignatureRow } f
 import { fillVersions, type Gaps, MAX_VERSIONS, readVersions, writeVersion } from './store.ts';
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
-type CallOptions = Asker & { readonly timeoutMs: number; readonly archive?: boolean };
+type CallOptions = Asker & { readonly timeoutMs: number } & Pick<ChainCallOptions, 'archive' | 'only' | 'answeredBy'>;
 
 /** Valid in the slots from `from` up to and without `to`; null: the program publishes none. */
 export interface Version {
@@ -536,7 +537,8 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
     { program, addresses, slot, after }: Omit<PublishedContent, 'text'> & { readonly after: number },
     callOptions: CallOptions,
   ): Promise<Changes> {
-    const lists = await listsOf(reader, addresses, slot, callOptions);
+    const listers = new Set<string>();
+    const lists = await listsOf(reader, addresses, slot, callOptions, listers);
     const rows = lists
       .flatMap((list) => list?.rows ?? [])
       .filter((row) => row.err === null && row.slot <= slot)
@@ -552,15 +554,30 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       return { slots: [], since: Math.max(since, news[MAX_READ - 1]!.slot - 1) };
     }
     if (since >= 0 || slots.length > 0) return { slots: slots.reverse(), since };
-    // The node has pruned the last change, and everything else before its first block.
-    const first = await call<number>(reader, 'getFirstAvailableBlock', [], { ...callOptions, archive: true });
-    return { slots, since: Math.min(first ?? slot, slot) - 1 };
+    // The node has pruned the last change, and everything else before its first block: another one may have more.
+    const askedOf = listers.size === 0 ? [{}] : [...listers].map((only) => ({ only }));
+    const firsts = await Promise.all(
+      askedOf.map((how) =>
+        call<number>(reader, 'getFirstAvailableBlock', [], { ...callOptions, ...how, archive: true }),
+      ),
+    );
+    return { slots, since: Math.min(slot, Math.max(...firsts.map((first) => first ?? slot))) - 1 };
   }
 
-  /** Transactions with each of these accounts up to a slot, at most `CHANGES`, newest first; null: the upstream has no such method. */
-  async function listsOf(reader: ChainReader, addresses: readonly string[], slot: number, callOptions: CallOptions) {
+  /**
+   * Transactions with each of these accounts up to a slot, at most `CHANGES`, newest first; null: the upstream has no such method. `listers` gets
+   * the labels of the upstreams that gave the older part.
+   */
+  async function listsOf(
+    reader: ChainReader,
+    addresses: readonly string[],
+    slot: number,
+    callOptions: CallOptions,
+    listers = new Set<string>(),
+  ) {
+    const answeredBy = (upstream: string) => void listers.add(upstream);
     // Changes may be as old as the program.
-    const options = { ...callOptions, archive: true };
+    const options = { ...callOptions, archive: true, answeredBy };
     const read = (params: object, how: CallOptions) =>
       Promise.all(addresses.map((address) => listTransactions(reader, address, params, how)));
     const including = { minContextSlot: slot };
