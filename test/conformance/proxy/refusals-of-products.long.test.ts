@@ -4,8 +4,17 @@
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
-import { chainMissing, startChain } from '../../helpers/chain.ts';
+import {
+  AddressLookupTableAccount,
+  AddressLookupTableProgram,
+  Keypair,
+  LAMPORTS_PER_SOL,
+  SystemProgram,
+  TransactionMessage,
+  VersionedTransaction,
+} from '@solana/web3.js';
+import { encode } from '../../../src/lib/base58.ts';
+import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
 import { until } from '../../helpers/until.ts';
@@ -57,6 +66,7 @@ suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false 
           'wallet',
           'history',
           'enhanced',
+          'fees',
           'webhooks',
           'das',
           'compression',
@@ -85,6 +95,7 @@ suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false 
       };
     };
     const unknown = Keypair.generate().publicKey.toBase58();
+    const lookingUp = await transactionWithTable(chain);
     const shown = (one: { readonly result?: unknown }) =>
       JSON.stringify(one.result === undefined ? one : { result: one.result })
         .replaceAll(/[1-9A-HJ-NP-Za-km-z]{32,44}/g, 'KEY')
@@ -128,6 +139,12 @@ suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false 
         assert.equal(status, 200, JSON.stringify(body));
         return body.length === 1;
       },
+      // The addresses that it looks up are read at each call.
+      'fees of a transaction with a lookup table': async () => {
+        const { result, error } = await rpc('getPriorityFeeEstimate', [{ transaction: lookingUp }]);
+        assert.equal(error, undefined, JSON.stringify(error));
+        return result !== undefined;
+      },
       'a transaction with what it did to compressed accounts': async (_, signature) => {
         const { result, error } = await rpc('getTransactionWithCompressionInfo', { signature });
         assert.equal(error, undefined);
@@ -162,3 +179,25 @@ suite('refusals of the first upstream', { skip: (await chainMissing()) ?? false 
     }
   });
 });
+
+/** A transaction whose receiver stands in a lookup table of the chain, in base58. */
+async function transactionWithTable(chain: TestChain): Promise<string> {
+  const [payer, receiver, table] = [Keypair.generate(), Keypair.generate().publicKey, Keypair.generate().publicKey];
+  // State, no end, slot and start of its last change, no authority: 56 bytes before the addresses.
+  const head = Buffer.alloc(56);
+  head.writeUInt32LE(1, 0);
+  head.fill(0xff, 4, 12);
+  const data = Buffer.concat([head, receiver.toBuffer()]);
+  const owner = AddressLookupTableProgram.programId.toBase58();
+  await chain.setAccount(table.toBase58(), { lamports: LAMPORTS_PER_SOL, owner, data });
+  const message = new TransactionMessage({
+    payerKey: payer.publicKey,
+    recentBlockhash: (await chain.connection.getLatestBlockhash()).blockhash,
+    instructions: [SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: receiver, lamports: 1 })],
+  }).compileToV0Message([
+    new AddressLookupTableAccount({ key: table, state: AddressLookupTableAccount.deserialize(data) }),
+  ]);
+  const transaction = new VersionedTransaction(message);
+  transaction.sign([payer]);
+  return encode(transaction.serialize());
+}
