@@ -180,6 +180,6 @@ describe('the package', () => {
       stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
     const [code] = await once(smoke, 'exit');
     assert.equal(code, 0, output);
-    assert.match(output, /delivery, wallet and stop are fine/);
+    assert.match(output, /delivery, wallet, stop and a stream with zstd are fine/);
   });
 });

@@ -398,7 +398,8 @@ describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissin
     const metrics = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
     assert.match(metrics, /^parhelion_follow_certificates_total\{[^}]*result="refused"[^}]*\} [1-9]\d*$/m);
     assert.match(metrics, /^parhelion_follow_verified_slot(\{[^}]*\})? [1-9]\d*$/m);
-    assert.match(daemon.output(), /chain\.finality/);
+    // The log is written once a second.
+    await reaches(() => /chain\.finality/.test(daemon.output()));
   });
 
   test('the dashboard shows the verified slots with their stake, and a false certificate', {
