@@ -211,14 +211,12 @@ function check({ network, hooks }: World, from: number): void {
 async function settle(world: World): Promise<void> {
   world.network.moods.clear();
   for (const hook of world.hooks) await toggle(world, hook, true);
-  const open = async () =>
-    (
-      await world.store.read
-        .selectFrom('outbox')
-        .select(['id', 'state', 'error'])
-        .where('state', 'in', ['pending', 'running', 'held'])
-        .execute()
-    ).length;
+  const open = async (): Promise<number> => {
+    const { read } = world.store;
+    const states = ['pending', 'running', 'held'] as const;
+    const waiting = await read.selectFrom('outbox').select('id').where('state', 'in', states).execute();
+    return waiting.length + (await read.selectFrom('webhook_batches').select('job_id').execute()).length;
+  };
   // A lease that ran out, a batch whose leader died and a delivery that was held too late are found within minutes.
   for (let round = 0; round < 60 && (await open()) > 0; round += 1) await world.steady.advance(30_000);
 }
