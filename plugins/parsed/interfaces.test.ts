@@ -802,7 +802,11 @@ eachStore('interfaces of programs', ({ store: open }) => {
     createHash('sha256').update('internal:IdlAccount').digest().copy(head, 0, 0, 8);
     head.writeUInt32LE(data.length, 40);
     const text = Buffer.concat([head, data]).toString('base64');
-    const call: ChainReader['call'] = async <T>(...[method, params, options]: Parameters<ChainReader['call']>) => {
+    const call: ChainReader['call'] = async <T>(
+      method: string,
+      params: readonly unknown[],
+      options: Parameters<ChainReader['call']>[2],
+    ) => {
       const [first] = params;
       if (method === 'getSignaturesForAddress' && addresses.has(first as string))
         return reader.call<T>(method, [anchorAddress(PROGRAM), ...params.slice(1)], options);

@@ -81,3 +81,11 @@ test('the signal ends the wait for an answer and its body', async (t) => {
   }
   await assert.rejects(callPeer('http://127.0.0.1:1/', { signal: AbortSignal.abort(reason) }), reason);
 });
+
+test('a peer that stops sending ends the call, before its answer and within it', async (t) => {
+  const silent = await startPeer(t, '', true);
+  await assert.rejects(callPeer(silent.url, { silenceMs: 50 }), /stopped sending/);
+  const half = await startPeer(t, 'HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut', true);
+  const response = await callPeer(half.url, { silenceMs: 50 });
+  await assert.rejects(response.text());
+});

@@ -7,11 +7,14 @@ export interface PeerCall {
   readonly headers?: Headers | Record<string, string>;
   readonly body?: string | Uint8Array;
   readonly signal?: AbortSignal;
+  /** How long the peer may send nothing, before the answer and within it; default: five minutes, as with `fetch`. */
+  readonly silenceMs?: number;
 }
 
 /** `Response` takes no body with these. */
 const WITHOUT_BODY: readonly number[] = [204, 205, 304];
 const MAX_STATUS = 599;
+const SILENCE_MS = 300_000;
 
 /**
  * Asks a server of somebody else, as `fetch` does: Node's own closes the connection at an answer `100 Continue` that it did not ask for, which
@@ -19,13 +22,14 @@ const MAX_STATUS = 599;
  * Errors: of the socket, or the reason of the signal.
  */
 export async function callPeer(address: string | URL, call: PeerCall = {}): Promise<Response> {
-  const { method = 'GET', body, signal } = call;
+  const { method = 'GET', body, signal, silenceMs = SILENCE_MS } = call;
   signal?.throwIfAborted();
   const url = new URL(address);
   const headers = { accept: '*/*', 'user-agent': 'parhelion', ...Object.fromEntries(new Headers(call.headers)) };
   const { request } = await (url.protocol === 'https:' ? import('node:https') : import('node:http'));
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const asked = request(url, { method, headers, ...(signal === undefined ? {} : { signal }) }, resolve);
+    asked.setTimeout(silenceMs, () => asked.destroy(new Error('the peer has stopped sending')));
     asked.on('error', (error) => reject(signal?.aborted === true ? signal.reason : error));
     // An answer that changes the protocol ends the connection and is no error.
     asked.on('close', () => reject(new Error('the connection was closed before an answer')));
