@@ -18,12 +18,13 @@ const filter = Type.Object(
     programs: addresses(
       'only transactions that run one of these, and of them only its instructions and lines of the log',
     ),
-    owners: addresses('only transfers and changes of balance of these owners, and transactions with one'),
+    owners: addresses('only transfers, changes of balance and of assets of these owners, and transactions with one'),
     mints: Type.Optional(
       Type.Array(Type.Union([Type.String({ format: 'address' }), Type.Literal('native')]), {
         default: [],
         maxItems: MAX_FILTERED,
-        description: 'only transfers and changes of balance of these mints, and transactions with one; native = SOL',
+        description:
+          'only transfers, changes of balance and of assets of these mints or assets, and transactions with one; native = SOL',
       }),
     ),
     kinds: Type.Optional(

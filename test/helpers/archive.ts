@@ -19,7 +19,7 @@ import type { AddressQuery, ArchiveEngine, ArchiveReader, PastReader } from '../
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../../src/solana/decode/scan-block.ts';
-import { SYSTEM_PROGRAM } from '../../src/solana/programs.ts';
+import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../src/solana/programs.ts';
 import { createMemoryLog } from './memory-log.ts';
 import { blockOf, entryOf, sampleMessage } from './rpc-block.ts';
 import { createSfc32 } from './sfc32.ts';
@@ -29,6 +29,8 @@ const ADDRESSES = Array.from({ length: 8 }, (_, at) => Buffer.alloc(32, 40 + at)
 const MEMO = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
 /** Data of a transfer by the system program. */
 const TRANSFER = Buffer.of(2, 0, 0, 0);
+/** First byte of a transfer of a Core asset. */
+const CORE_TRANSFER = 14;
 const VOTE = 'Vote111111111111111111111111111111111111111';
 
 export async function emptyLedger(t: TestContext): Promise<Ledger> {
@@ -53,7 +55,7 @@ const hash = (slot: number) => encode32(Buffer.from(`a${slot}`.padEnd(32, '.')))
 
 /**
  * Adds final blocks from `from` to `to`; every seventh slot is skipped. A slot has the same block in every ledger. `hasTransfers`: each
- * transaction moves the largest number of lamports there is.
+ * transaction moves the largest number of lamports there is, and a Core asset.
  */
 export async function fill(
   ledger: Ledger,
@@ -62,7 +64,12 @@ export async function fill(
   { transactions = 6, hasVotes = true, hasTransfers = false } = {},
 ): Promise<void> {
   const { decode32 } = await import('../../src/lib/base58.ts');
-  const [memo, vote, system] = [decode32(MEMO)!, decode32(VOTE)!, decode32(SYSTEM_PROGRAM)!];
+  const [memo, vote, system, core] = [MEMO, VOTE, SYSTEM_PROGRAM, CORE_PROGRAM].map((key) => decode32(key)!) as [
+    Buffer,
+    Buffer,
+    Buffer,
+    Buffer,
+  ];
   const isBlock = (slot: number) => slot % 7 !== 3;
   for (let slot = from; slot <= to; slot++) {
     if (!isBlock(slot)) continue;
@@ -74,7 +81,7 @@ export async function fill(
         ADDRESSES[first]!,
         ADDRESSES[(first + 1 + random.below(5)) % (ADDRESSES.length - 1)]!,
         isVote ? vote : memo,
-        ...(hasTransfers ? [system] : []),
+        ...(hasTransfers ? [system, core] : []),
       ];
       const text = { program: 2, accounts: Uint8Array.of(0), data: Buffer.from(`a\\b"\tmemo ü ${slot}`) };
       const transfer = {
@@ -82,6 +89,7 @@ export async function fill(
         accounts: Uint8Array.of(0, 1),
         data: Buffer.concat([TRANSFER, Buffer.alloc(8, 255)]),
       };
+      const given = { program: 4, accounts: Uint8Array.of(0, 4, 0, 4, 1), data: Buffer.of(CORE_TRANSFER, 0) };
       const fails = random.below(5) === 0;
       const balance = (amount: number) => ({
         accountIndex: 1,
@@ -92,7 +100,7 @@ export async function fill(
       return entryOf({
         message: sampleMessage({
           keys,
-          instructions: hasTransfers ? [text, transfer] : [text],
+          instructions: hasTransfers ? [text, transfer, given] : [text],
         }),
         signatures: [Buffer.concat([Buffer.alloc(56, slot & 255), Buffer.from(`${slot}.${index}`.padEnd(8, '\0'))])],
         meta: {

@@ -10,7 +10,7 @@ export interface RowFilter {
   readonly programs: readonly string[];
   /** The transfer or change is of one of them: the owner, or the account where there is no owner. */
   readonly owners: readonly string[];
-  /** The transfer or change is of one of them; `native`: SOL. */
+  /** The transfer or change is of one of them, or of the asset with this id; `native`: SOL. */
   readonly mints: readonly string[];
   /** The transfer is of one of these kinds. */
   readonly kinds: readonly string[];
@@ -29,6 +29,7 @@ export interface CompiledFilter {
   program(address: string | null): boolean;
   owners(...addresses: readonly (string | null)[]): boolean;
   mint(mint: string | null): boolean;
+  asset(asset: string | null): boolean;
   kind(kind: string): boolean;
   /** A transaction is written only with a transfer or change that passes. */
   readonly needsMovement: boolean;
@@ -51,6 +52,7 @@ export function compileFilter(filter: RowFilter): CompiledFilter {
     program: (address) => programs === null || (address !== null && programs.has(address)),
     owners: (...found) => owners === null || found.some((one) => one !== null && owners.has(one)),
     mint: (mint) => mints === null || mints.has(mint ?? 'native'),
+    asset: (asset) => mints === null || (asset !== null && mints.has(asset)),
     kind: (kind) => kinds === null || kinds.has(kind),
     needsMovement: owners !== null || mints !== null || kinds !== null,
   };

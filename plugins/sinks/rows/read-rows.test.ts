@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { encode32 } from '../../../src/lib/base58.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { SinkRow } from '../../../src/ports/sink.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
+import { CORE_PROGRAM, METADATA_PROGRAM, SYSTEM_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
+import { createModelTree, mintOf, treeTransaction } from '../../../test/helpers/bubblegum.ts';
 import { readFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import { blockOf, entryOf, sampleMessage } from '../../../test/helpers/rpc-block.ts';
 import { rowParts } from '../../../test/helpers/sinks.ts';
@@ -181,4 +183,78 @@ test('the largest amounts are exact, and no text or time is one that a target ca
     ['Program log: a\uFFFDb', 'Program log: \uFFFD'],
   );
   assert.equal(rows['blocks']![0]!['block_time'], null);
+});
+
+test('changes of assets: leaves of trees, Core, and mints of one unit, with who owns them then', () => {
+  const key = (fill: number) => encode32(Buffer.alloc(32, fill));
+  const [payer, asset, group, buyer, mint, account, from] = [1, 2, 3, 4, 5, 6, 7].map(key) as string[];
+  const program = (name: string) => Buffer.from(decode32(name)!);
+  const keys = [payer, asset, group, buyer, mint, account, from].map((one) => program(one!));
+  const message = sampleMessage({
+    keys: [...keys, program(CORE_PROGRAM), program(TOKEN_PROGRAM), program(METADATA_PROGRAM)],
+    instructions: [
+      { program: 7, accounts: Uint8Array.of(1, 2, 0, 0, 3), data: Buffer.of(14, 0) },
+      // A collection has none above it.
+      { program: 7, accounts: Uint8Array.of(2, 0, 0), data: Buffer.of(16) },
+      { program: 8, accounts: Uint8Array.of(6, 5, 0), data: Buffer.of(3, 1, 0, 0, 0, 0, 0, 0, 0) },
+      { program: 9, accounts: Uint8Array.of(5, 0, 4), data: Buffer.of(42) },
+      // An instruction that nobody knows yet.
+      { program: 7, accounts: Uint8Array.of(1, 7), data: Buffer.of(200) },
+    ],
+  });
+  const balance = (accountIndex: number, owner: string, amount: string) => ({
+    accountIndex,
+    mint,
+    owner,
+    programId: TOKEN_PROGRAM,
+    uiTokenAmount: { amount, decimals: 0 },
+  });
+  const meta = {
+    preTokenBalances: [balance(5, buyer!, '0'), balance(6, payer!, '1')],
+    postTokenBalances: [balance(5, buyer!, '1'), balance(6, payer!, '0')],
+  };
+  const block = decodeBlock(5, blockOf([entryOf({ message, meta })], 5));
+  const changes = (filter: Partial<RowFilter> = {}) =>
+    rowsOf(block, filter)['asset_changes']!.map((row) => [
+      row['standard'],
+      row['operation'],
+      row['asset'],
+      row['owner'],
+      row['collection'],
+      row['metadata'],
+    ]);
+  assert.deepEqual(changes(), [
+    ['core', 'TransferV1', asset, buyer, group, null],
+    ['core', 'UpdateCollectionV1', group, null, null, null],
+    ['token', 'transfer', mint, buyer, null, null],
+    ['metadata', 'Create', mint, null, null, account],
+    ['core', '', asset, null, null, null],
+  ]);
+  assert.deepEqual(
+    changes({ mints: [asset!] }).map((row) => row[1]),
+    ['TransferV1', ''],
+  );
+  assert.deepEqual(
+    changes({ owners: [buyer!] }).map((row) => row[1]),
+    ['TransferV1', 'transfer'],
+  );
+  const failed = decodeBlock(5, blockOf([entryOf({ message, meta: { ...meta, err: 'AccountInUse' } })], 5));
+  assert.deepEqual(rowsOf(failed)['asset_changes'], []);
+});
+
+test('changes of assets: a leaf that is written, and one that is emptied', () => {
+  const tree = createModelTree(new Uint8Array(32).fill(9), 3);
+  const { schema, data } = mintOf(tree.key, 0, 4, 'a');
+  const minted = { call: 'append', tree: tree.key, told: tree.set(0, hashLeaf(schema)), schema, data } as const;
+  const burnt = { call: 'replace', tree: tree.key, told: tree.set(0, new Uint8Array(32)) } as const;
+  const block = decodeBlock(8, blockOf([treeTransaction(8, 1, [minted]), treeTransaction(8, 2, [burnt])], 8));
+  assert.deepEqual(
+    rowsOf(block)['asset_changes']!.map((row) =>
+      ['standard', 'operation', 'asset', 'owner', 'tree', 'leaf_index', 'seq'].map((name) => row[name]),
+    ),
+    [
+      ['bubblegum', 'MintV2', encode32(schema.id), encode32(schema.owner), encode32(tree.key), 0, 1n],
+      ['bubblegum', '', encode32(schema.id), null, encode32(tree.key), 0, 2n],
+    ],
+  );
 });

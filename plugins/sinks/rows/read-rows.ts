@@ -1,10 +1,12 @@
 import { stringify } from '../../../src/lib/json.ts';
+import { lazy } from '../../../src/lib/lazy.ts';
 import type { ChainBlock, NormalTransaction, TokenBalance } from '../../../src/ports/block.ts';
 import type { SinkRow } from '../../../src/ports/sink.ts';
+import { type AssetChange, assetPrograms, readAssetChanges } from '../../../src/solana/assets/changes.ts';
 import type { AccountUse, ProgramInterface } from '../../../src/solana/idl/interface.ts';
 import { isWritableAt } from '../../../src/solana/idl/parse-transaction.ts';
 import { walkInstructions } from '../../../src/solana/movements/movement.ts';
-import { readTransfers } from '../../../src/solana/movements/transfers.ts';
+import { readTransfers, type TransferRow } from '../../../src/solana/movements/transfers.ts';
 import type { CompiledFilter } from './filter.ts';
 
 /** The interface of a program; null where none is known. */
@@ -28,13 +30,18 @@ export function readRows(given: ChainBlock, { filter, tables, find }: RowParts, 
     if (tables.has(table)) add(table, row);
   };
   put('blocks', [slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime, block.transactions.length]);
+  const programs = lazy(() => assetPrograms(block.keys));
   for (const tx of block.transactions) {
     if (!filter.admits(tx, block)) continue;
+    const transfers = lazy(() => readTransfers(tx, block.keys));
     const rows: (readonly [string, SinkRow])[] = [];
     const take: AddRow = (table, row) => void rows.push([table, row]);
     // If the filter drops a transaction for its movements, none of its rows are written.
-    if (filter.needsMovement || tables.has('transfers')) addTransfers(tx, block, filter, take);
+    if (filter.needsMovement || tables.has('transfers'))
+      addTransfers(tx, block, { transfers: transfers(), filter }, take);
     if (filter.needsMovement || tables.has('balance_changes')) addChanges(tx, block, filter, take);
+    if (filter.needsMovement || tables.has('asset_changes'))
+      addAssetChanges(tx, block, { changes: readAssetChanges(tx, block.keys, programs(), transfers), filter }, take);
     if (filter.needsMovement && rows.length === 0) continue;
     if (tables.has('transactions')) take('transactions', transactionRow(tx, block));
     if (tables.has('instructions')) addInstructions(tx, block, { filter, find }, take);
@@ -115,8 +122,13 @@ const stackHeightOf = (tx: NormalTransaction, { outer, inner }: { outer: number;
   return group?.instructions[inner]?.stackHeight ?? null;
 };
 
-function addTransfers(tx: NormalTransaction, block: ChainBlock, filter: CompiledFilter, add: AddRow): void {
-  readTransfers(tx, block.keys).forEach((transfer, position) => {
+function addTransfers(
+  tx: NormalTransaction,
+  block: ChainBlock,
+  { transfers, filter }: { readonly transfers: readonly TransferRow[]; readonly filter: CompiledFilter },
+  add: AddRow,
+): void {
+  transfers.forEach((transfer, position) => {
     if (!filter.kind(transfer.type) || !filter.mint(transfer.mint)) return;
     if (!filter.owners(transfer.from, transfer.to)) return;
     add('transfers', [
@@ -136,6 +148,33 @@ function addTransfers(tx: NormalTransaction, block: ChainBlock, filter: Compiled
       transfer.amount,
       transfer.decimals,
       transfer.fee,
+    ]);
+  });
+}
+
+function addAssetChanges(
+  tx: NormalTransaction,
+  { slot, blockTime }: ChainBlock,
+  { changes, filter }: { readonly changes: readonly AssetChange[]; readonly filter: CompiledFilter },
+  add: AddRow,
+): void {
+  changes.forEach(({ standard, operation, asset, metadata, owner, collection, leaf }, position) => {
+    if (!filter.asset(asset) || !filter.owners(owner)) return;
+    add('asset_changes', [
+      slot,
+      tx.index,
+      position,
+      blockTime,
+      tx.signature,
+      standard,
+      operation,
+      asset,
+      metadata,
+      owner,
+      collection,
+      leaf?.tree ?? null,
+      leaf?.index ?? null,
+      leaf === null ? null : BigInt(leaf.seq),
     ]);
   });
 }

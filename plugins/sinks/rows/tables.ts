@@ -114,6 +114,36 @@ export const SINK_TABLES: readonly SinkTable[] = [
     ],
   },
   {
+    name: 'asset_changes',
+    description:
+      'one row per change of an NFT, compressed or not, or of a Core asset or collection; none of failed transactions',
+    key: ['slot', 'transaction_index', 'change_index'],
+    columns: [
+      SLOT,
+      INDEX,
+      always(
+        'change_index',
+        'int',
+        'position in the transaction: leaves of trees first, then in the order of execution',
+      ),
+      TIME,
+      SIGNATURE,
+      always(
+        'standard',
+        'text',
+        'bubblegum (a leaf of a tree), core, token (a unit of a mint) or metadata (of a mint)',
+      ),
+      always('operation', 'text', 'name of the instruction, empty if unknown; of a token: mint, transfer or burn'),
+      maybe('asset', 'text', 'id of the asset; null where the instruction names only its metadata'),
+      maybe('metadata', 'text', 'account of the metadata; null but for the standard metadata'),
+      maybe('owner', 'text', 'owner from then on; null: none, unchanged or not named'),
+      maybe('collection', 'text', 'Core collection that the instruction names'),
+      maybe('tree', 'text', 'tree of a compressed NFT'),
+      maybe('leaf_index', 'slot', 'its leaf in the tree'),
+      maybe('seq', 'u64', 'number of the change in the tree'),
+    ],
+  },
+  {
     name: 'logs',
     description: 'one row per line of the log of a transaction',
     key: ['slot', 'transaction_index', 'log_index'],
