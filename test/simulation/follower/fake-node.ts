@@ -79,7 +79,7 @@ export type NodeAnswer =
   | { readonly result: string }
   | { readonly error: { readonly code: number; readonly message: string } };
 
-type Details = { readonly commitment?: string; readonly transactionDetails?: string };
+type Details = { readonly commitment?: string; readonly transactionDetails?: string; readonly encoding?: string };
 /** Behind, not yet stored, context too new, archive gone, something new. */
 const UNWELL = [-32005, -32014, -32016, -32019, -39_999];
 
@@ -129,7 +129,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
     return { result: JSON.stringify(slots.filter(() => random.float() >= upstream.hideRate)) };
   }
 
-  function block(slot: number, { commitment, transactionDetails }: Details): NodeAnswer {
+  function block(slot: number, { commitment, transactionDetails, encoding }: Details): NodeAnswer {
     const blocks = view(commitment);
     if (slot < upstream.prunedBelow) return fail(-32001, `Block ${slot} cleaned up`);
     if (slot > (blocks.at(-1)?.slot ?? 0)) return fail(-32004, `Block not available for slot ${slot}`);
@@ -144,6 +144,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
     if (found === undefined || denies) return fail(random.float() < 0.5 ? -32007 : -32009, `Slot ${slot} was skipped`);
     if (transactionDetails === 'signatures') return { result: signaturesText(found) };
     if (wantsHeader) return { result: headerText(found) };
+    if (encoding === 'json') return fail(-32603, 'Internal error');
     if (random.float() < upstream.brokenRate) return { result: broken(found, random) };
     if (random.float() >= upstream.lieRate) return { result: blockText(found) };
     return { result: blockText(forge(found, random, (upstream.elsewhere ?? world).sharesEmptyHashes)) };

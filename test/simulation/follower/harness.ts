@@ -120,7 +120,9 @@ export async function createRig(given: Store, options: RigOptions = {}) {
   /** What a replay of the canonical chain into an empty store would give. */
   function truth(fromSlot = FIRST_SLOT): LedgerView {
     const blocks = world.chain.filter(({ slot }) => slot >= fromSlot);
-    const entries = blocks.flatMap(({ slot, signatures }) => [...signatures].sort().map((each) => `${slot}:${each}`));
+    const entries = blocks.flatMap(({ slot, signatures, unread }) =>
+      [...signatures, ...unread].sort().map((each) => `${slot}:${each}`),
+    );
     return { entries, count: entries.length, lastSlot: blocks.at(-1)?.slot ?? -1 };
   }
 

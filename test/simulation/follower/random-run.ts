@@ -47,16 +47,24 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   });
   rig.world.sharesEmptyHashes = era.float() < 0.5;
   // A draw of its own, so that the other faults of a seed stay what they were.
-  rig.world.hasForms = createSfc32(seed ^ 0x85ebca6b).float() < 0.5;
+  const forms = createSfc32(seed ^ 0x85ebca6b);
+  rig.world.hasForms = forms.float() < 0.5;
+  // Upstreams that fail and lag, but never say anything false: nobody may call them liars, whatever their blocks look like.
+  const isHonest = forms.float() < 0.2;
   await addHooks(store);
   const faults: Faults = { writes: 0, writesToLive: Number.POSITIVE_INFINITY, isDead: false };
   const flaky = flakyStore(store, draw, faults);
   const late = createLedgerProcessor({ name: 'late', startSlot: FIRST_SLOT });
   const own = () => [createLedgerProcessor(), createDeliveries(flaky, rig.clock, rig.random)];
   let hasLate = false;
+  let blamed: string | null = null;
+  const noteBlame = async () => {
+    blamed ??= /^parhelion_upstream_contradictions_total\{.*\} [1-9].*$/m.exec(await rig.metrics())?.[0] ?? null;
+  };
   /** As a new process would begin after a stop, or after a kill at any write. */
   const restart = async () => {
     hasLate ||= draw.float() < 0.3;
+    await noteBlame();
     await rig.stop();
     Object.assign(faults, { writesToLive: Number.POSITIVE_INFINITY, isDead: false });
     await rig.start({ store: flaky, processors: hasLate ? [...own(), late] : own() });
@@ -69,6 +77,7 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
       upstream.wrongPruneRate = mischief.float() < 0.2 ? 0.3 : 0;
       upstream.elsewhere = mischief.float() < 0.12 ? rig.other : null;
       upstream.isDown = mischief.float() < 0.05;
+      if (isHonest) onlyFails(upstream);
     }
     if (era.float() < 0.1) rig.world.migrate();
     for (const upstream of upstreams) {
@@ -97,7 +106,9 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   await rig.settle();
   await rig.settle(300_000, 'late@1');
   const isRight = (await rig.isSettled()) && (await rig.isSettled('late@1'));
-  const fault = (await outboxFault(store, rig.world)) ?? (await positionFault(store, rig.world, 4));
+  await noteBlame();
+  const fault =
+    (isHonest ? blamed : null) ?? (await outboxFault(store, rig.world)) ?? (await positionFault(store, rig.world, 4));
   const stalled = rig.follower.status().stalled;
   await rig.stop();
   const found = (await rig.ledger()).entries.length;
@@ -127,6 +138,21 @@ export function misbehave(upstream: FakeUpstream, draw: Sfc32, { chain, finalize
   upstream.frozen = draw.float() < 0.12 ? { chain, finalizedSlot } : null;
   upstream.lost.clear();
   if (draw.float() < 0.25) for (const { slot } of chain) if (draw.float() < 0.2) upstream.lost.add(slot);
+}
+
+/** Takes back what is a lie; what an honest node may do as well stays. */
+function onlyFails(upstream: FakeUpstream): void {
+  const { lag, failRate, unwellRate, notYetRate, isDown } = upstream;
+  Object.assign(upstream, {
+    ...honest(upstream.label),
+    lost: upstream.lost,
+    lag,
+    failRate,
+    unwellRate,
+    notYetRate,
+    isDown,
+  });
+  upstream.lost.clear();
 }
 
 /** Headers and cursors (so many, where that is known) are those of a replay of the chain. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
+import { placeholderSignature } from '../../../src/solana/decode/transaction.ts';
 import { BLOCK_FORMS } from '../../helpers/block-forms.ts';
 import { entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
@@ -9,6 +10,8 @@ export interface WorldBlock extends BlockHeader {
   /** base58, as they are found in the transactions of the block. */
   readonly signatures: readonly string[];
   readonly names: readonly string[];
+  /** How the follower names a last transaction that cannot be read: its signature where that is readable, else a placeholder of its place. */
+  readonly unread: readonly string[];
   /** JSON of the transactions, in encoding base64. */
   readonly transactionsText: string;
   /** Hashes for liars; of no block. */
@@ -38,7 +41,7 @@ export interface World {
   migrate(): void;
   /** Blocks without transactions are named by their parent alone, so that siblings share a name (Agave 4.3 and later). */
   sharesEmptyHashes: boolean;
-  /** Every fourth transaction has a form beyond those of today, which keeps nobody from anything. */
+  /** Every fourth transaction has a form beyond those of today, and every third block ends with one that nobody can read. */
   hasForms: boolean;
   blockAt(slot: number): WorldBlock | undefined;
 }
@@ -90,7 +93,7 @@ export function createWorld(
         previousBlockhash: parent?.blockhash ?? hashOf(`${name}genesis`),
         blockHeight: chain.length,
         blockTime: made % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
-        ...transactionsOf([...again, ...names], write, hasForms),
+        ...transactionsOf([...again, ...names], write, hasForms ? { slot, name: `${name}unread ${made}` } : null),
         forgedHash: hashOf(`forged-${slot}`),
         falseLink: hashOf(`false-link-of-${slot}`),
       },
@@ -196,19 +199,52 @@ function formEntry(signature: Uint8Array, text: string): string {
   return form.entry({ signature: new Uint8Array(signature), payer: KEYS[keyOf(text)]! });
 }
 
+/** Forms of which a reader finds neither instructions nor anybody who takes part; as JSON no node has them. */
+const UNREAD = BLOCK_FORMS.filter(
+  ({ readable, json }) => ['none', 'signature'].includes(readable) && json === undefined,
+);
+
+/** A transaction that nobody can read, where the made-up chain puts one; and how the follower names it. */
+function unreadEntry(
+  { slot, name }: FormBlock,
+  index: number,
+): { readonly name: string; readonly text: string } | null {
+  const signature = createHash('sha512').update(name).digest();
+  if (signature[0]! % 3 !== 0) return null;
+  const form = UNREAD[signature[1]! % UNREAD.length]!;
+  const isNamed = form.readable === 'signature';
+  return {
+    name: encode(isNamed ? signature : placeholderSignature(slot, index)),
+    text: form.entry({ signature: new Uint8Array(signature), payer: KEYS[0]! }),
+  };
+}
+
+/** A block whose transactions have forms beyond those of today. */
+interface FormBlock {
+  readonly slot: number;
+  readonly name: string;
+}
+
 function transactionsOf(
   names: readonly string[],
   write: WriteEntry,
-  hasForms: boolean,
-): Pick<WorldBlock, 'names' | 'signatures' | 'transactionsText'> {
+  forms: FormBlock | null,
+): Pick<WorldBlock, 'names' | 'signatures' | 'unread' | 'transactionsText'> {
   const made = names.map((name) => createHash('sha512').update(name).digest());
   const signatures = made.map((bytes) => encode(bytes));
   const entries = made.map((bytes, index) =>
-    hasForms && bytes[0]! % 4 === 0
+    forms !== null && bytes[0]! % 4 === 0
       ? formEntry(bytes, signatures[index]!)
       : JSON.stringify(write(bytes, signatures[index]!)),
   );
-  return { names, signatures, transactionsText: `[${entries.join()}]` };
+  // Blocks that are named by their parent alone stay empty.
+  const unread = forms === null || names.length === 0 ? null : unreadEntry(forms, names.length);
+  return {
+    names,
+    signatures,
+    unread: unread === null ? [] : [unread.name],
+    transactionsText: `[${[...entries, ...(unread === null ? [] : [unread.text])].join()}]`,
+  };
 }
 
 const hashOf = (text: string) => encode32(createHash('sha256').update(text).digest());
