@@ -10,6 +10,7 @@ import { createEpochs } from './cache/epochs.ts';
 import type { ProxyConfig } from './config.ts';
 import { createFallback, createPrices } from './fallback.ts';
 import { forwardedMethods } from './methods.ts';
+import { describeSlotFinality } from './slot-finality.ts';
 import { createSockets } from './socket/handler.ts';
 import { createHub, type Hub } from './socket/hub.ts';
 
@@ -49,6 +50,13 @@ export function provision(ctx: Context): void {
       maxItemBytes: () => Math.min(ctx.core.rpc.maxBatchBytes, ctx.core.rpc.maxUpstreamBytes),
     }),
   );
+  if (pool !== null)
+    ctx.rpc.method(
+      describeSlotFinality(
+        ctx,
+        price('getSlotFinality', () => undefined),
+      ),
+    );
   ctx.host.sockets(sockets);
   ctx.onStart(() => {
     if (pool !== null && ctx.roles.has('api')) hub = createHub(hubParts(ctx, pool));

@@ -20,7 +20,7 @@ export const chainTool = defineTool({
   name: 'chain_status',
   title: 'Chain',
   description:
-    'The chain now. Views: status (slots by commitment, epoch, health and version of the node), fees (priority fees, in micro-lamports per compute unit, in general or for given accounts), block (one block by its slot: time, parent and signatures).',
+    'The chain now. Views: status (slots by commitment, epoch, health and version of the node, verified finality), fees (priority fees, in micro-lamports per compute unit, in general or for given accounts), block (one block by its slot: time, parent and signatures).',
   input: Type.Object(
     {
       view: Type.Optional(choice(VIEWS, 'default: status')),
@@ -39,6 +39,7 @@ export const chainTool = defineTool({
     slots: anything('Newest slot by commitment'),
     epoch: anything('Epoch, and slots in it'),
     health: anything('ok, or why not'),
+    finality: anything('Whether the newest final slot is proven by a certificate that was checked'),
     fees: anything('Estimates by level'),
     block: anything('blockhash, parentSlot, blockTime, blockHeight'),
     signatures: listOf('Transactions of the block'),
@@ -54,17 +55,18 @@ export const chainTool = defineTool({
       return { summary: 'Priority fees, in micro-lamports per compute unit.', data: { fees } };
     }
     if (view === 'block') return await blockOf(calls, required(slot, 'slot', 'block'));
-    const [slots, epoch, health, version] = await Promise.all([
+    const [slots, epoch, health, version, finality] = await Promise.all([
       Promise.all(COMMITMENTS.map((commitment) => calls.rpc('getSlot', [{ commitment }]))),
       orReason(calls.rpc('getEpochInfo', [])),
       orReason(calls.rpc('getHealth', [])),
       orReason(calls.rpc('getVersion', [])),
+      orReason(calls.rpc('getSlotFinality', [])),
     ]);
     const byCommitment = Object.fromEntries(COMMITMENTS.map((commitment, index) => [commitment, slots[index]]));
     const lines = COMMITMENTS.map((commitment) => `${commitment} ${String(byCommitment[commitment])}`);
     return {
       summary: `Newest slots: ${lines.join(', ')}. ${health === 'ok' ? 'The node is healthy.' : 'The node is not healthy.'}`,
-      data: { slots: byCommitment, epoch, health, version },
+      data: { slots: byCommitment, epoch, health, version, finality: memberOf(finality, 'value') ?? finality },
     };
   },
 });

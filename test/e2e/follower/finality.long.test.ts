@@ -384,6 +384,30 @@ describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissin
       const { findings } = JSON.parse(out) as { findings: Finding[] };
       return findings.filter((finding) => finding.check === 'finality');
     };
+    const ask = async (params: readonly unknown[]) => {
+      const url = `${daemon.apiUrl}/?api-key=${daemon.key}`;
+      return (await resultOf(url, 'getSlotFinality', params)) as {
+        readonly context: { readonly slot: number };
+        readonly value: {
+          readonly certificate: unknown;
+          readonly reason: string | null;
+          readonly alarm: string | null;
+        };
+      };
+    };
+    const certificate = { slot, stakePercent: 83, rounds: 'fast' };
+    const proven = { isFinal: true, certificate, reason: null, alarm: null };
+    assert.deepEqual((await ask([slot])).value, { slot, ...proven });
+    // A certificate proves what is below it, too.
+    assert.deepEqual((await ask([0])).value, { slot: 0, ...proven });
+    const { value: beyond } = await ask([slot + 1_000_000]);
+    assert.deepEqual(beyond, {
+      slot: slot + 1_000_000,
+      isFinal: false,
+      certificate: null,
+      reason: `the newest certificate that was checked is of slot ${slot}, below ${slot + 1_000_000}`,
+      alarm: null,
+    });
     const [calm] = await doctor();
     assert.deepEqual([calm?.level, /^main: verified up to slot/.test(calm?.detail ?? '')], ['ok', true]);
     await refuses(slot);
@@ -393,6 +417,8 @@ describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissin
       /^the certificate of slot \d+ does not prove it final: too little stake signed it; verified up to/,
     );
     assert.equal((await fetch(`${daemon.adminUrl}/readyz`)).status, 200);
+    const told = (await ask([])).value;
+    assert.match(told.alarm ?? '', /^the certificate of slot \d+ does not prove it final: too little stake signed it$/);
     const [alarmed] = await doctor();
     assert.equal(alarmed?.level, 'warn');
     const metrics = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
