@@ -14,7 +14,7 @@ export interface BenchServer {
   /** CPU time of its process and its children so far in microseconds, all threads; null where the system does not tell. */
   cpuUs(): number | null;
   /** What it sent when it was ready. */
-  readonly told: { readonly port: number; readonly wallet?: string };
+  readonly told: { readonly port: number; readonly adminPort?: number; readonly wallet?: string };
   stop(): void;
 }
 

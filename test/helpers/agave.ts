@@ -54,6 +54,8 @@ export interface AgaveOptions {
   readonly slotMs?: SlotMs;
   /** Loads the programs and trees of Light. */
   readonly light?: boolean;
+  /** A folder with further accounts of the genesis, a file each. */
+  readonly accounts?: string;
 }
 
 /** A real Agave node with one validator: banks, votes, commitments, pruning and websockets are those of a cluster. */
@@ -111,6 +113,7 @@ export async function startAgave(options: AgaveOptions = {}): Promise<AgaveNode>
     alpenglow,
     slotMs = 200,
     light = false,
+    accounts,
   } = {
     ...(namedNode() ?? { release: '4.2' as const, alpenglow: false }),
     ...options,
@@ -162,6 +165,7 @@ export async function startAgave(options: AgaveOptions = {}): Promise<AgaveNode>
         '50000000',
         ...(alpenglow && release !== '4.5' ? ['--alpenglow'] : []),
         ...(light ? lightArguments() : []),
+        ...(accounts === undefined ? [] : ['--account-dir', accounts]),
       ],
       { stdio: ['ignore', output, output], env: { ...process.env, RUST_LOG: 'error' } },
     );

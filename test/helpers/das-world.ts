@@ -12,7 +12,7 @@ const newKey = (): string => Keypair.generate().publicKey.toBase58();
 export const bytesOf = (key: string): Buffer => new PublicKey(key).toBuffer();
 
 /** NFTs, tokens of both programs and Core assets of one owner, in one collection of each kind, by one creator and authority. */
-export async function createWorld(chain: TestChain) {
+export async function createWorld(chain: Pick<TestChain, 'connection' | 'fund' | 'setAccount'>) {
   const owner = Keypair.generate();
   const [family, creator, authority, group] = [newKey(), newKey(), newKey(), newKey()];
   await chain.fund(owner.publicKey.toBase58(), LAMPORTS_PER_SOL);

@@ -36,8 +36,18 @@ interface Spot {
   set(value: unknown): void;
 }
 
+/** Methods whose lists of accounts have no order. */
+const UNORDERED = /^get(?:ProgramAccounts|TokenAccounts)/;
+/** Answers that move with every block, or are estimates: compared by their form. */
+const MOVING = /^get(?:Slot|BlockHeight|EpochInfo|LatestBlockhash|PriorityFeeEstimate|Supply|Version|IndexerSlot)$/;
+
 /** The answer with the difference; null: it has no place for one of this kind. `pick` chooses below a bound. */
-export function plantDifference(text: string, plant: Plant, pick: (below: number) => number): Planted | null {
+export function plantDifference(
+  text: string,
+  plant: Plant,
+  pick: (below: number) => number,
+  method = '',
+): Planted | null {
   const value = parseVerbatim(text) as Record<string, unknown>;
   const isError = isPlainObject(value['error']);
   if (plant === 'not-json') return { text: text.trimEnd().slice(0, -1), path: '' };
@@ -57,7 +67,8 @@ export function plantDifference(text: string, plant: Plant, pick: (below: number
     const error = { code: -31_998, message: 'made up' };
     return { text: stringify({ jsonrpc: '2.0', id: value['id'], error }), path: 'error' };
   }
-  const spots = spotsOf(value, 'jsonrpc' in value).filter((spot) => FITS[plant](spot));
+  if (MOVING.test(method) || (plant === 'order' && UNORDERED.test(method))) return null;
+  const spots = spotsOf(value, 'jsonrpc' in value, method).filter((spot) => FITS[plant](spot));
   const spot = spots[pick(spots.length)];
   if (spot === undefined) return null;
   return { path: SPOILERS[plant](spot, pick), text: stringify(value) };
@@ -152,14 +163,20 @@ function madeUpItem(item: unknown): unknown {
   );
 }
 
-/**
- * Not compared, or not by its value: the version of a node, how far a transaction is confirmed, how far an index is, cursors, and what the
- * documentation lists as different on purpose.
- */
+/** Not compared, or not by its value: the version of a node, how far a transaction is confirmed, how far an index is, and cursors. */
 const LENIENT =
-  /apiVersion|confirmationStatus|last_indexed_slot|nextCursor|paginationToken|paginationKey|cursor$|(?:pricePerToken|sdValue|name|category|type|tags|source|description|share)$/;
+  /apiVersion|confirmationStatus|confirmations$|last_indexed_slot|mint_extensions|nextCursor|paginationToken|paginationKey|cursor$/;
+/** What the documentation lists as different on purpose. */
+const LISTED: readonly (readonly [method: RegExp, path: RegExp])[] = [
+  [/\/v1\/wallet\//, /(?:pricePerToken|sdValue|name|category|type|tags)$/],
+  [/\/v0\/(?:transactions|addresses)/, /(?:type|source|description)$/],
+  [/token-metadata$/, /share$/],
+];
 
-function spotsOf(value: Record<string, unknown>, isRpc: boolean): readonly Spot[] {
+const isLenient = (method: string, path: string): boolean =>
+  LENIENT.test(path) || LISTED.some(([name, member]) => name.test(method) && member.test(path));
+
+function spotsOf(value: Record<string, unknown>, isRpc: boolean, method: string): readonly Spot[] {
   const spots: Spot[] = [];
   const visit = (inner: unknown, path: string, set: Spot['set']) => {
     spots.push({ path, value: inner, set });
@@ -174,6 +191,6 @@ function spotsOf(value: Record<string, unknown>, isRpc: boolean): readonly Spot[
           inner[name] = other;
         });
   };
-  visit(isRpc ? { result: value['result'] } : value, '', () => undefined);
-  return spots.filter(({ path }) => (isRpc ? path.startsWith('result') : true) && !LENIENT.test(path));
+  visit(value, '', () => undefined);
+  return spots.filter(({ path }) => (!isRpc || /^result\b/.test(path)) && !isLenient(method, path));
 }

@@ -57,8 +57,13 @@ export interface Economy {
   note(): Promise<number>;
 }
 
+/** What an economy needs of its chain. */
+export interface EconomyChain extends Pick<TestChain, 'connection' | 'fund'> {
+  submitAll(transactions: readonly Uint8Array[], options?: { readonly perBlock: number }): Promise<unknown>;
+}
+
 /** A few wallets with SOL, a plain mint, one of Token-2022, and one of it with a transfer fee. */
-export async function createEconomy(chain: TestChain, seed: number, walletCount = 4): Promise<Economy> {
+export async function createEconomy(chain: EconomyChain, seed: number, walletCount = 4): Promise<Economy> {
   const { connection } = chain;
   const { float } = createSfc32(seed);
   const below = (count: number) => Math.floor(float() * count);

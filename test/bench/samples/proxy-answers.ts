@@ -1,5 +1,7 @@
 /** Calls and answers of the proxy rows. */
 export const PROXY_KEY = 'bench-proxy-key';
+/** Share of the reads that the plugin shadow compares. */
+export const SHADOW_SHARE = 0.1;
 
 export const READ =
   '{"jsonrpc":"2.0","id":"bench","method":"getAccountInfo","params":["11111111111111111111111111111111"]}';

@@ -1,15 +1,28 @@
 /**
  * The two sides of the proxy rows, each in a process of its own: `upstream` is node:http that reads the request and sends ready
- * bytes; `daemon URL` is a whole daemon in front of it; `bare URL` is the least that a proxy does, node:http and a pool of undici: no key, no
+ * bytes; `daemon URL` is a whole daemon in front of it; `shadow URL REFERENCE` the same with the plugin shadow; `bare URL` is the least that a proxy does, node:http and a pool of undici: no key, no
  * look at the call, no limit, no metrics, no log.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Pool } from 'undici';
+import { coreConfig } from '../../../src/config/core.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
-import { answerTo, PROXY_KEY } from './proxy-answers.ts';
+import { answerTo, PROXY_KEY, SHADOW_SHARE } from './proxy-answers.ts';
 
-async function serveUpstream(): Promise<number> {
+const DEFAULT_PLUGINS = coreConfig.properties.plugins.default as readonly string[];
+const UNLIMITED = {
+  requestsPerDay: Number.MAX_SAFE_INTEGER,
+  creditsPerDay: 1e15,
+  bytesPerDay: Number.MAX_SAFE_INTEGER,
+};
+
+interface Ports {
+  readonly port: number;
+  readonly adminPort?: number;
+}
+
+async function serveUpstream(): Promise<Ports> {
   const answers = new Map<string, Buffer>();
   return await listen(
     createServer((request, response) => {
@@ -26,15 +39,29 @@ async function serveUpstream(): Promise<number> {
   );
 }
 
-async function serveDaemon(upstream: string): Promise<number> {
+async function serveDaemon(upstream: string): Promise<Ports> {
   const daemon = await startDaemon({
     key: PROXY_KEY,
     config: { upstream: { urls: [upstream] }, follow: { enabled: false } },
   });
-  return Number(new URL(daemon.apiUrl).port);
+  return { port: portOf(daemon.apiUrl) };
 }
 
-async function serveBareProxy(upstream: string): Promise<number> {
+/** Compares a tenth of the answers with those of the reference, which answers the same. */
+async function serveShadow(upstream: string, reference: string): Promise<Ports> {
+  const daemon = await startDaemon({
+    key: PROXY_KEY,
+    config: {
+      upstream: { urls: [upstream] },
+      follow: { enabled: false },
+      plugins: [...DEFAULT_PLUGINS, 'shadow'],
+      shadow: { share: SHADOW_SHARE, reference: { url: reference, products: ['rpc'] }, budget: UNLIMITED },
+    },
+  });
+  return { port: portOf(daemon.apiUrl), adminPort: portOf(daemon.adminUrl) };
+}
+
+async function serveBareProxy(upstream: string): Promise<Ports> {
   const pool = new Pool(new URL(upstream).origin, { connections: 64 });
   const pass = async (body: Buffer, response: ServerResponse): Promise<void> => {
     const answer = await pool.request({
@@ -58,17 +85,20 @@ async function serveBareProxy(upstream: string): Promise<number> {
   );
 }
 
-async function listen(server: Server): Promise<number> {
+async function listen(server: Server): Promise<Ports> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return (server.address() as AddressInfo).port;
+  return { port: (server.address() as AddressInfo).port };
 }
 
-const [kind = 'upstream', upstream = ''] = process.argv.slice(2);
-const sides: Readonly<Record<string, () => Promise<number>>> = {
+const portOf = (url: string): number => Number(new URL(url).port);
+
+const [kind = 'upstream', upstream = '', reference = ''] = process.argv.slice(2);
+const sides: Readonly<Record<string, () => Promise<Ports>>> = {
   upstream: serveUpstream,
   daemon: () => serveDaemon(upstream),
+  shadow: () => serveShadow(upstream, reference),
   bare: () => serveBareProxy(upstream),
 };
-const port = await sides[kind]?.();
+const ports = await sides[kind]?.();
 process.once('disconnect', () => process.exit(0));
-process.send?.({ port });
+process.send?.(ports);

@@ -49,8 +49,7 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js';
 import { isPlainObject } from '../../../src/lib/json.ts';
-import { untilConfirmed } from '../../helpers/agave.ts';
-import { type LightRpc, send } from '../../helpers/light/sender.ts';
+import { landingRpc, send } from '../../helpers/light/sender.ts';
 import { createTokenMint, mintTo as mintCompressed } from '../../helpers/light/token-mint.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
 import { until } from '../../helpers/until.ts';
@@ -230,21 +229,7 @@ export interface LightWork {
 export async function workOfLight(bed: AgaveBed, { light: [one, other] }: Wallets): Promise<LightWork> {
   const { node, url } = bed;
   const rpc = createRpc(node.rpcUrl, url, url, { commitment: 'confirmed', wsEndpoint: node.wsUrl });
-  /** The library reads at once what it has just sent. */
-  const landing: LightRpc = new Proxy(rpc, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name);
-      if (name !== 'sendTransaction') return typeof member === 'function' ? member.bind(target) : member;
-      return async (...sent: [never]) => {
-        const signature = await rpc.sendTransaction(...sent);
-        await untilConfirmed(node.call, signature, () =>
-          rpc.sendTransaction(sent[0], { skipPreflight: true } as never),
-        );
-        await caughtUp(bed);
-        return signature;
-      };
-    },
-  });
+  const landing = landingRpc(rpc, node.call, async () => void (await caughtUp(bed)));
   const done: Done[] = [];
   const lamports = new Map<string, bigint>();
   const tokens = new Map<string, bigint>();

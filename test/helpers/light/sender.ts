@@ -1,5 +1,6 @@
 import { buildAndSignTx, type Rpc } from '@lightprotocol/stateless.js';
 import { ComputeBudgetProgram, type Signer, type TransactionInstruction } from '@solana/web3.js';
+import { type AgaveNode, untilConfirmed } from '../agave.ts';
 
 const COMPUTE_UNITS = 1_000_000;
 
@@ -36,6 +37,22 @@ export type LightRpc = Pick<
   | 'getValidityProof'
   | 'getTokenAccountBalance'
 >;
+
+/** The library reads at once what it has just sent: with this, what it sends is confirmed and indexed when it returns. */
+export function landingRpc(rpc: Rpc, call: AgaveNode['call'], caughtUp: () => Promise<void>): LightRpc {
+  return new Proxy(rpc, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (name !== 'sendTransaction') return typeof member === 'function' ? member.bind(target) : member;
+      return async (...sent: [never]) => {
+        const signature = await rpc.sendTransaction(...sent);
+        await untilConfirmed(call, signature, () => rpc.sendTransaction(sent[0], { skipPreflight: true } as never));
+        await caughtUp();
+        return signature;
+      };
+    },
+  });
+}
 
 /**
  * Signs and sends as the client library does, without its fixed waits: a chain that makes a block of each transaction has it at once.
