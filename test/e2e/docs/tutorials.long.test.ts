@@ -11,6 +11,7 @@ import { chainMissing } from '../../helpers/chain.ts';
 import { cliArguments } from '../../helpers/daemon.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
 import { linkPackages } from '../../helpers/packages.ts';
+import { POSTGRES_PASSWORD, startPostgresServer } from '../../helpers/postgres-server.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
 const root = findProjectRoot();
@@ -70,12 +71,17 @@ async function freePorts(names: readonly string[]): Promise<Record<string, numbe
   return found;
 }
 
-async function follow(t: TestContext, markdown: string): Promise<Tutorial & { ports: Record<string, number> }> {
+/** `servers`: ports of the page that a server of the test has. */
+async function follow(
+  t: TestContext,
+  markdown: string,
+  servers: Readonly<Record<string, number>> = {},
+): Promise<Tutorial & { ports: Record<string, number> }> {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-tutorial-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const bin = commandFolder(folder, [process.execPath, ...cliArguments]);
   const free = await freePorts(['8787', '8790', '8899', '9900', '3000']);
-  const ports = { ...free, '8788': free['8787']! + 1 } as Record<string, number>;
+  const ports = { ...free, '8788': free['8787']! + 1, ...servers } as Record<string, number>;
   const env = {
     PATH: `${bin}:${process.env['PATH']}`,
     HOME: folder,
@@ -166,6 +172,22 @@ describe('the tutorials', { skip: missing ?? false, concurrency: false }, () => 
     assert.ok(after!.blocks > 0);
     await until('the rollback', () => /rolled back a fork/.test(running[0]!.output()));
     assert.doesNotMatch(running[0]!.output(), /"level":"error"/);
+  });
+
+  test('transfers of a wallet in PostgreSQL', async (t) => {
+    const server = await startPostgresServer();
+    t.after(() => server.stop());
+    const markdown = markdownOf('wallet-rows');
+    namesOurVersions(markdown, 1);
+    // The password that the reader chose.
+    const own = markdown.replaceAll('parhelion:secret@', `parhelion:${POSTGRES_PASSWORD}@`);
+    const { outputs, running } = await follow(t, own, { '5432': server.port });
+    const [newest, list, verified] = outputs;
+    assert.match(newest!, /^slot \d+: \d+ lamports to \w+$/m);
+    assert.match(list!, /^payments +running +\d+ +\d+$/m);
+    assert.match(verified!, /^transfers: [1-9]\d* rows$/m);
+    assert.match(verified!, /^sink payments equals the ledger in slots \d+ to \d+$/m);
+    assert.equal(running[0]!.output().includes(POSTGRES_PASSWORD), false, 'a password in the log');
   });
 
   test('leave a hosted service in an afternoon', async (t) => {

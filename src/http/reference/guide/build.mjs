@@ -20,7 +20,7 @@ const KINDS = [
   {
     title: 'Tutorials',
     purpose: 'Learn by doing: each starts from nothing and ends with something that works.',
-    pages: ['first-webhook', 'wallet-page', 'compressed-token', 'first-plugin', 'leave-hosted'].map(
+    pages: ['first-webhook', 'wallet-page', 'compressed-token', 'first-plugin', 'wallet-rows', 'leave-hosted'].map(
       inDocs('tutorials'),
     ),
   },
