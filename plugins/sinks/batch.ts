@@ -1,8 +1,10 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { sizeOf } from '../../src/lib/parquet-columns.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
-import type { SinkBatch, SinkPosition, SinkRow } from '../../src/ports/sink.ts';
+import type { SinkBatch, SinkPosition, SinkRow, SinkTable } from '../../src/ports/sink.ts';
 import { otherChain } from './errors.ts';
+import type { EventReader } from './events.ts';
+import type { CompiledFilter } from './rows/filter.ts';
 import { type RowParts, readRows } from './rows/read-rows.ts';
 import type { BlockSource } from './source.ts';
 
@@ -34,28 +36,39 @@ export class OpenBatch {
   /** Reads slots up to `to`, both inclusive, until a bound is reached. Errors: those of the source. */
   async read(source: BlockSource, to: number, bounds: BatchBounds, signal: AbortSignal): Promise<void> {
     const last = Math.min(to, this.first + bounds.slots - 1);
+    const waiting = await eventPlaces(bounds.events, [this.next, last]);
     while (this.next <= last && this.bytes < bounds.limitBytes) {
       signal.throwIfAborted();
       const block = await source.next(this.next, last, signal);
       if (block === null) this.next = last + 1;
       else this.#add(block, bounds.rows);
+      for (const one of waiting)
+        for (; one.slots.length > 0 && one.slots[0]! < this.next; one.slots.shift())
+          await this.#addEvents(one.table, one.slots[0]!, bounds);
       // Blocks in memory come without I/O.
       await yieldToOthers();
     }
   }
 
+  async #addEvents(table: SinkTable, slot: number, { events, rows: { filter } }: BatchBounds): Promise<void> {
+    for (const row of await events!.reader.rows(table, slot))
+      if (admitsEvent(table, row, filter)) this.#put(table.name, row);
+  }
+
   /** Errors: SINKS_OTHER_CHAIN for a block that does not follow the one before it: nothing is ever passed over. */
   #add(block: ChainBlock, rows: RowParts): void {
     if (this.#blockhash !== null && block.previousBlockhash !== this.#blockhash) throw otherChain(block.slot);
-    readRows(block, rows, (table, row) => {
-      const list = this.#rows.get(table);
-      if (list === undefined) this.#rows.set(table, [row]);
-      else list.push(row);
-      this.bytes += sizeOfRow(row);
-      this.rowCount += 1;
-    });
+    readRows(block, rows, (table, row) => this.#put(table, row));
     this.#blockhash = block.blockhash;
     this.next = block.slot + 1;
+  }
+
+  #put(table: string, row: SinkRow): void {
+    const list = this.#rows.get(table);
+    if (list === undefined) this.#rows.set(table, [row]);
+    else list.push(row);
+    this.bytes += sizeOfRow(row);
+    this.rowCount += 1;
   }
 
   /** Null without a block at or below its last slot: then there is nothing that a position could name. */
@@ -79,6 +92,27 @@ export interface BatchBounds {
   readonly slots: number;
   readonly limitBytes: number;
   readonly rows: RowParts;
+  /** Tables of the sink whose rows no block contains; null: it has none. */
+  readonly events: BatchEvents | null;
+}
+
+export interface BatchEvents {
+  readonly tables: readonly SinkTable[];
+  readonly reader: EventReader;
+}
+
+async function eventPlaces(events: BatchEvents | null, [first, last]: readonly [number, number]) {
+  const places: { readonly table: SinkTable; readonly slots: number[] }[] = [];
+  for (const table of events?.tables ?? [])
+    places.push({ table, slots: [...(await events!.reader.slots(table, first, last))] });
+  return places;
+}
+
+/** Whether a filter lets such a row through. */
+export function admitsEvent({ name, columns }: SinkTable, row: SinkRow, filter: CompiledFilter): boolean {
+  if (name !== 'account_writes') return true;
+  const value = (column: string) => row[columns.findIndex((one) => one.name === column)] as string | null;
+  return filter.account(value('account')!, value('owner'));
 }
 
 /** What an array of values takes beside them. */

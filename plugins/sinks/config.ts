@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox';
 import type { RowFilter } from './rows/filter.ts';
-import { SINK_TABLE_NAMES } from './rows/tables.ts';
+import { EVENT_TABLES, SINK_TABLE_NAMES } from './rows/tables.ts';
 
 const closed = { additionalProperties: false } as const;
 const MAX_FILTERED = 10_000;
@@ -39,6 +39,8 @@ const filter = Type.Object(
   { ...closed, default: {}, description: 'which rows are written' },
 );
 
+const TABLE_NAMES = [...SINK_TABLE_NAMES, ...EVENT_TABLES.map(({ name }) => name)];
+
 const BATCH_BYTES = 16_777_216;
 
 const sink = Type.Object(
@@ -76,11 +78,11 @@ const sink = Type.Object(
       }),
     ),
     tables: Type.Optional(
-      Type.Array(Type.Union(SINK_TABLE_NAMES.map((name) => Type.Literal(name))), {
+      Type.Array(Type.Union(TABLE_NAMES.map((name) => Type.Literal(name))), {
         default: [...SINK_TABLE_NAMES],
         minItems: 1,
-        maxItems: SINK_TABLE_NAMES.length,
-        description: 'tables that are written',
+        maxItems: TABLE_NAMES.length,
+        description: 'tables that are written; account_writes and deliveries have to be named',
       }),
     ),
     filter: Type.Optional(filter),
@@ -119,6 +121,12 @@ export const sinksConfig = Type.Object(
       default: [],
       maxItems: 32,
       description: 'places that rows of final blocks are written to',
+    }),
+    accounts: Type.Array(Type.String({ format: 'address' }), {
+      default: [],
+      maxItems: MAX_FILTERED,
+      description:
+        'accounts whose state is read from the upstreams after each final block that may have written them, for the table account_writes',
     }),
     idlFolder: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,

@@ -9,6 +9,8 @@ export const SINK_ERRORS = {
   SINKS_UNREACHABLE: 'the target does not answer, or a write to it failed; it is tried again',
   SINKS_HOLE:
     'slots are neither in the ledger nor in the archive, and no upstream has them now; the sink waits for them',
+  SINKS_ACCOUNTS:
+    'no upstream has the state of the accounts of `sinks.accounts` at a final block; the sink waits for it',
   SINKS_CONFIG: 'the section `sinks` contradicts itself, or names a kind of target that no plugin has',
   SINKS_DIFFERS: 'rows of a target differ from the blocks that they come from',
   SINKS_USAGE: 'a command for sinks names none of the configured ones, or slots that it cannot take',

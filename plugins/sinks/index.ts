@@ -1,6 +1,6 @@
 import { API_VERSION, defineHostPlugin } from '../../src/plugin/host.ts';
 import { kernelLedger, kernelLedgerHolds, kernelPast } from '../../src/ports/ledger.ts';
-import { sinkKinds } from '../../src/ports/sink.ts';
+import { sinkEvents, sinkKinds } from '../../src/ports/sink.ts';
 import { SINK_COMMANDS } from './command-list.ts';
 import { sinksConfig } from './config.ts';
 
@@ -13,7 +13,7 @@ export default defineHostPlugin({
   roles: ['indexer', 'deliverer'],
   config: sinksConfig,
   uses: [kernelLedger, kernelLedgerHolds, kernelPast],
-  offers: [sinkKinds],
+  offers: [sinkKinds, sinkEvents],
   commands: Object.values(SINK_COMMANDS),
   migrations: async () => (await import('./store.ts')).migrations,
   provision: async (ctx) => (await import('./plugin.ts')).provision(ctx),

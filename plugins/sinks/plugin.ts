@@ -2,15 +2,17 @@ import type { HostContext } from '../../src/plugin/host.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import { kernelLedger, kernelLedgerHolds, kernelPast } from '../../src/ports/ledger.ts';
-import { type SinkKind, sinkKinds } from '../../src/ports/sink.ts';
+import { type SinkKind, sinkEvents, sinkKinds } from '../../src/ports/sink.ts';
+import { createAccountReading } from './account-writes.ts';
 import { sinkCommands } from './commands.ts';
 import { type Sink, type SinksConfig, withDefaults } from './config.ts';
 import { misconfigured } from './errors.ts';
+import { createEventReader, createSinkEvents, type EventReader, eventTablesOf } from './events.ts';
 import { readInterfaces } from './interfaces.ts';
 import { createSinkMeter, type SinkMeter } from './meter.ts';
 import { compileFilter } from './rows/filter.ts';
 import type { FindProgram } from './rows/read-rows.ts';
-import { ROWS_VERSION, SINK_TABLES } from './rows/tables.ts';
+import { ALL_TABLES, ROWS_VERSION } from './rows/tables.ts';
 import { SinkRunner } from './runner.ts';
 import { type BlockSource, createBlockSource } from './source.ts';
 import { readStates } from './store.ts';
@@ -18,6 +20,7 @@ import { builtInKinds } from './targets/kinds.ts';
 
 const MS_PER_SECOND = 1_000;
 const HOLD_MS = 1_000;
+const DROP_MS = 60_000;
 
 export function provision(ctx: HostContext<SinksConfig>): void {
   const { idlFolder } = ctx.config;
@@ -30,6 +33,13 @@ export function provision(ctx: HostContext<SinksConfig>): void {
       kinds.set(kind.kind, kind);
     },
   });
+  const wanted = new Map(
+    chainsOf(targets).map((chain) => [
+      chain,
+      new Set(targets.filter((target) => target.chain === chain).flatMap(({ tables }) => tables)),
+    ]),
+  );
+  ctx.provide(sinkEvents, createSinkEvents(wanted));
   ctx.checkConfig(() => {
     checkTargets(ctx, kinds);
     readInterfaces(idlFolder);
@@ -41,10 +51,12 @@ export function provision(ctx: HostContext<SinksConfig>): void {
   if (ctx.roles.has('deliverer')) runSinks(ctx, targets, kinds);
 }
 
+const chainsOf = (targets: readonly Sink[]): readonly ChainId[] => [...new Set(targets.map(({ chain }) => chain))];
+
 /** Errors: SINKS_CONFIG. */
 function checkTargets({ config, core }: HostContext<SinksConfig>, kinds: ReadonlyMap<string, SinkKind>): void {
   const seen = new Set<string>();
-  for (const [at, { name, kind }] of config.targets.entries()) {
+  for (const [at, { name, kind, tables = [] }] of config.targets.entries()) {
     const path = `sinks.targets.${at}`;
     if (seen.has(name)) throw misconfigured(`two sinks have the name ${name}`, `${path}.name`);
     seen.add(name);
@@ -53,6 +65,8 @@ function checkTargets({ config, core }: HostContext<SinksConfig>, kinds: Readonl
         `no plugin has the kind of sinks ${kind}; there are ${[...kinds.keys()].join(', ')}`,
         `${path}.kind`,
       );
+    if (tables.includes('account_writes') && config.accounts.length === 0)
+      throw misconfigured('account_writes needs accounts', 'sinks.accounts');
   }
   const onStdout = config.targets.filter(({ kind }) => kind === 'stdout');
   if (onStdout.length > 1) throw misconfigured('two sinks write to standard output', 'sinks.targets');
@@ -68,12 +82,12 @@ function holdLedger(ctx: HostContext<SinksConfig>, targets: readonly Sink[]): vo
   const names = targets.map(({ name }) => name);
   ctx.every(HOLD_MS, async () => {
     const states = await readStates(ctx.store.read, names);
-    for (const chain of new Set(targets.map((target) => target.chain))) {
+    for (const chain of chainsOf(targets)) {
       const slots = targets.flatMap((target) => (target.chain === chain ? [states.get(target.name)?.last ?? -1] : []));
       taken.set(chain, Math.min(...slots));
     }
   });
-  for (const chain of new Set(targets.map((target) => target.chain))) {
+  for (const chain of chainsOf(targets)) {
     ctx.use(kernelLedgerHolds)?.hold(chain, () => taken.get(chain) ?? -1);
     // A chain is followed where somebody listens. What is released is read from the ledger.
     const nothing = () => undefined;
@@ -85,10 +99,19 @@ function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds
   const meter = createSinkMeter(ctx.metrics);
   const holder = ctx.random.uuid();
   const runners: SinkRunner[] = [];
+  const events = new Map(chainsOf(targets).map((chain) => [chain, eventsOf(ctx, chain, meter)]));
+  ctx.every(DROP_MS, () => dropTaken(ctx, targets, events));
   ctx.onStart(() => {
     const find = readInterfaces(ctx.config.idlFolder);
     for (const target of targets) {
-      const runner = createRunner(ctx, { target, kind: kinds.get(target.kind)!, find, meter, holder });
+      const runner = createRunner(ctx, {
+        target,
+        kind: kinds.get(target.kind)!,
+        find,
+        meter,
+        holder,
+        events: events.get(target.chain)!,
+      });
       runners.push(runner);
       runner.start();
     }
@@ -104,12 +127,45 @@ interface RunnerParts {
   readonly find: FindProgram;
   readonly meter: SinkMeter;
   readonly holder: string;
+  readonly events: EventReader;
+}
+
+function eventsOf(ctx: HostContext<SinksConfig>, chain: ChainId, meter: SinkMeter): EventReader {
+  const source = sourceOf(ctx, { name: 'account_writes', chain }, meter);
+  const accounts = createAccountReading({
+    accounts: new Set(ctx.config.accounts),
+    source,
+    chain: () => ctx.chain(chain),
+  });
+  return createEventReader({ chain, store: () => ctx.store, accounts });
+}
+
+/** Rows that no block contains are kept while a sink needs them, and as long as the ledger has the blocks of their slots. */
+async function dropTaken(
+  ctx: HostContext<SinksConfig>,
+  targets: readonly Sink[],
+  events: ReadonlyMap<ChainId, EventReader>,
+): Promise<void> {
+  const states = await readStates(
+    ctx.store.read,
+    targets.map(({ name }) => name),
+  );
+  for (const [chain, reader] of events) {
+    const oldest = ctx.use(kernelLedger)?.(chain)?.firstOfRun() ?? -1;
+    for (const table of reader.tables) {
+      const readers = targets.filter((target) => target.chain === chain && target.tables.includes(table.name));
+      const taken = readers.map(({ name }) => (states.get(name)?.last ?? -1) + 1);
+      const below = Math.min(oldest, ...taken);
+      if (below > 0) await reader.drop(table, below);
+    }
+  }
 }
 
 function createRunner(ctx: HostContext<SinksConfig>, parts: RunnerParts): SinkRunner {
-  const { target, kind, find, meter, holder } = parts;
+  const { target, kind, find, meter, holder, events } = parts;
   const { name } = target;
-  const tables = SINK_TABLES.filter((table) => target.tables.includes(table.name));
+  const tables = ALL_TABLES.filter((table) => target.tables.includes(table.name));
+  const eventTables = eventTablesOf(tables);
   return new SinkRunner({
     kind,
     holder,
@@ -123,13 +179,18 @@ function createRunner(ctx: HostContext<SinksConfig>, parts: RunnerParts): SinkRu
     },
     rows: { filter: compileFilter(target.filter), tables: new Set(tables.map((table) => table.name)), find },
     source: sourceOf(ctx, target, meter),
+    events: eventTables.length === 0 ? null : { tables: eventTables, reader: events },
     store: () => ctx.store,
     clock: ctx.clock,
     log: ctx.log,
   });
 }
 
-function sourceOf(ctx: HostContext<SinksConfig>, { name, chain }: Sink, meter: SinkMeter): BlockSource {
+function sourceOf(
+  ctx: HostContext<SinksConfig>,
+  { name, chain }: Pick<Sink, 'name' | 'chain'>,
+  meter: SinkMeter,
+): BlockSource {
   let hole = -1;
   return createBlockSource({
     ledger: () => ctx.use(kernelLedger)?.(chain) ?? null,

@@ -4,7 +4,7 @@ import type { OpenSink, SinkKind } from '../../src/ports/sink.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
 import { backoffMs } from '../../src/runtime/waiting.ts';
-import { OpenBatch } from './batch.ts';
+import { type BatchBounds, type BatchEvents, OpenBatch } from './batch.ts';
 import { otherChain } from './errors.ts';
 import type { SinkMeter } from './meter.ts';
 import { LIVE, type OpenTarget } from './open-target.ts';
@@ -31,6 +31,7 @@ export interface SinkParts {
   readonly settings: SinkSettings;
   readonly rows: RowParts;
   readonly source: BlockSource;
+  readonly events: BatchEvents | null;
   readonly store: () => Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -91,7 +92,7 @@ export class SinkRunner {
 
   /** Whether there may be more to do at once. */
   async #step(): Promise<boolean> {
-    const { sink, store, source, meter } = this.#parts;
+    const { sink, store, source, events, meter } = this.#parts;
     const state = (await readStates(store().read, [sink.name])).get(sink.name)!;
     if (state.isPaused || !(await this.#isHolder())) {
       await this.#close();
@@ -102,10 +103,12 @@ export class SinkRunner {
     const last = this.#open?.positions.get(LIVE)?.last ?? state.last;
     meter.lag.with(sink.name).set(last === null || last < 0 ? 0 : Math.max(0, final - last));
     this.#open ??= await this.#openTarget();
-    const hasWritten = await this.#writeLive(final);
+    const { signal } = this.#stopping;
+    const fixed = events === null ? final : await events.reader.fix(events.tables, final, signal);
+    const hasWritten = await this.#writeLive(fixed);
     const hasWorked = await this.#workOnTask();
     await this.#report(null);
-    return hasWritten || hasWorked;
+    return hasWritten || hasWorked || fixed < final;
   }
 
   /** Whether this thread writes the sink. A lease that another one took meanwhile costs a refused batch, and no row. */
@@ -134,7 +137,7 @@ export class SinkRunner {
   }
 
   async #writeLive(final: number): Promise<boolean> {
-    const { settings, source, clock, rows } = this.#parts;
+    const { settings, source, clock } = this.#parts;
     const open = this.#open!;
     const position = open.positions.get(LIVE) ?? null;
     const first = position === null ? await this.#firstSlot(final) : position.last + 1;
@@ -142,10 +145,15 @@ export class SinkRunner {
     this.#batch ??= { batch: new OpenBatch(LIVE, position, first), openedAt: clock.monotonic() };
     const { batch, openedAt } = this.#batch;
     const { batchSlots: slots, limitBytes } = settings;
-    await batch.read(source, final, { slots, limitBytes, rows }, this.#stopping.signal);
+    await batch.read(source, final, this.#bounds(), this.#stopping.signal);
     const isFull = batch.slots >= slots || batch.bytes >= limitBytes;
     if (!isFull && clock.monotonic() - openedAt < settings.batchMs) return false;
     return await this.#write(batch);
+  }
+
+  #bounds(): BatchBounds {
+    const { settings, rows, events } = this.#parts;
+    return { slots: settings.batchSlots, limitBytes: settings.limitBytes, rows, events };
   }
 
   async #write(batch: OpenBatch): Promise<boolean> {
@@ -176,15 +184,14 @@ export class SinkRunner {
   }
 
   async #workOnTask(): Promise<boolean> {
-    const { sink, store, source, rows, settings } = this.#parts;
+    const { sink, store, source } = this.#parts;
     const [task] = await openTasks(store().read, sink.name);
     if (task === undefined) return false;
     return await runTask(task, {
       sink,
       store: store(),
       source,
-      rows,
-      bounds: { slots: settings.batchSlots, limitBytes: settings.limitBytes, rows },
+      bounds: this.#bounds(),
       open: this.#open!,
       signal: this.#stopping.signal,
       write: (batch) => this.#write(batch),

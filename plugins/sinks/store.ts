@@ -1,4 +1,6 @@
-import type { Migration, Queries, Store } from '../../src/ports/store.ts';
+import { sql } from 'kysely';
+import type { ChainId } from '../../src/ports/block.ts';
+import type { Migration, Queries, Store, StoreTx } from '../../src/ports/store.ts';
 
 /**
  * What the daemon says and is told about its sinks. None of it decides what is written: that is the position in the target.
@@ -41,6 +43,10 @@ export interface SinkTaskRow {
 interface SinkTables {
   sinks_state: SinkStateRow;
   sinks_tasks: SinkTaskRow;
+  /** Rows that no block contains. `slot`: null until it is fixed; `body`: the row as JSON, with 0 for its slot and entry. */
+  sinks_events: { id: number; chain: string; name: string; slot: number | null; body: string };
+  /** What is known of a table of them: rows of slots up to `fixed_to` no longer change; those below `kept_from` are not, or no longer, kept. */
+  sinks_event_heads: { chain: string; name: string; fixed_to: number; kept_from: number };
 }
 
 const tables = (db: Queries): Queries<SinkTables> => db as Queries<SinkTables>;
@@ -76,6 +82,27 @@ export const migrations: readonly Migration[] = [
         .addColumn('created_at', 'bigint', (column) => column.notNull())
         .execute();
       await tx.db.schema.createIndex('sinks_tasks_open').on('sinks_tasks').columns(['sink', 'state']).execute();
+    },
+  },
+  {
+    version: 2,
+    name: 'create rows that no block contains',
+    breaking: false,
+    async up({ db, dialect }) {
+      const isSqlite = dialect === 'sqlite';
+      const int = sql.raw(isSqlite ? 'INTEGER' : 'BIGINT');
+      const serial = sql.raw(
+        isSqlite ? 'INTEGER PRIMARY KEY AUTOINCREMENT' : 'BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY',
+      );
+      const statements = [
+        sql`CREATE TABLE sinks_events (
+          id ${serial}, chain TEXT NOT NULL, name TEXT NOT NULL, slot ${int}, body TEXT NOT NULL)`,
+        sql`CREATE INDEX sinks_events_by_slot ON sinks_events (chain, name, slot, id)`,
+        sql`CREATE TABLE sinks_event_heads (
+          chain TEXT NOT NULL, name TEXT NOT NULL, fixed_to ${int} NOT NULL, kept_from ${int} NOT NULL,
+          PRIMARY KEY (chain, name))`,
+      ];
+      for (const statement of statements) await statement.execute(db);
     },
   },
 ];
@@ -217,4 +244,123 @@ export async function updateTask(
   await store.write(async (tx) => {
     await tables(tx.db).updateTable('sinks_tasks').set(change).where('id', '=', id).execute();
   });
+}
+
+/** A table of rows that no block contains. */
+export interface EventTable {
+  readonly chain: ChainId;
+  readonly name: string;
+}
+
+export interface EventHead {
+  readonly fixedTo: number;
+  readonly keptFrom: number;
+}
+
+/** Null: no sink ever asked for the table. */
+export async function readEventHead(
+  db: Store['read'] | StoreTx['db'],
+  { chain, name }: EventTable,
+): Promise<EventHead | null> {
+  const row = await tables(db)
+    .selectFrom('sinks_event_heads')
+    .selectAll()
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .executeTakeFirst();
+  return row === undefined ? null : { fixedTo: row.fixed_to, keptFrom: row.kept_from };
+}
+
+/** The table is kept from this slot on, unless it is kept already. */
+export async function beginEvents(tx: StoreTx, { chain, name }: EventTable, slot: number): Promise<void> {
+  const row = [chain, name, slot - 1, slot];
+  await tx.insertMany('sinks_event_heads', ['chain', 'name', 'fixed_to', 'kept_from'], [row], 'ignore');
+}
+
+/** Moves the end of what is fixed; false: another one was faster. It locks the head until the transaction ends. */
+export async function moveEvents(
+  tx: StoreTx,
+  { chain, name }: EventTable,
+  { from, to }: { readonly from: number; readonly to: number },
+): Promise<boolean> {
+  const { numUpdatedRows } = await tables(tx.db)
+    .updateTable('sinks_event_heads')
+    .set({ fixed_to: to })
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('fixed_to', '=', from)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+export async function addEvents(
+  tx: StoreTx,
+  { chain, name }: EventTable,
+  rows: readonly { readonly slot: number | null; readonly body: string }[],
+): Promise<void> {
+  const values = rows.map(({ slot, body }) => [chain, name, slot, body]);
+  await tx.insertMany('sinks_events', ['chain', 'name', 'slot', 'body'], values);
+}
+
+/** Rows that have no slot get this one. */
+export async function fixEvents(tx: StoreTx, { chain, name }: EventTable, slot: number): Promise<void> {
+  await tables(tx.db)
+    .updateTable('sinks_events')
+    .set({ slot })
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('slot', 'is', null)
+    .execute();
+}
+
+/** Slots with rows, both inclusive, ascending. */
+export async function eventSlots(
+  db: Store['read'],
+  { chain, name }: EventTable,
+  [first, last]: readonly [number, number],
+): Promise<readonly number[]> {
+  const rows = await tables(db)
+    .selectFrom('sinks_events')
+    .select('slot')
+    .distinct()
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('slot', '>=', first)
+    .where('slot', '<=', last)
+    .orderBy('slot')
+    .execute();
+  return rows.map(({ slot }) => slot as number);
+}
+
+export async function eventBodies(
+  db: Store['read'],
+  { chain, name }: EventTable,
+  slot: number,
+): Promise<readonly string[]> {
+  const rows = await tables(db)
+    .selectFrom('sinks_events')
+    .select('body')
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('slot', '=', slot)
+    .orderBy('id')
+    .execute();
+  return rows.map(({ body }) => body);
+}
+
+/** Rows below a slot are kept no longer. */
+export async function dropEvents(tx: StoreTx, { chain, name }: EventTable, below: number): Promise<void> {
+  await tables(tx.db)
+    .updateTable('sinks_event_heads')
+    .set({ kept_from: below })
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('kept_from', '<', below)
+    .execute();
+  await tables(tx.db)
+    .deleteFrom('sinks_events')
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('slot', '<', below)
+    .execute();
 }

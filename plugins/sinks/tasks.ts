@@ -2,7 +2,6 @@ import type { OpenSink, SinkPosition } from '../../src/ports/sink.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { type BatchBounds, OpenBatch } from './batch.ts';
 import { LIVE, type OpenTarget } from './open-target.ts';
-import type { RowParts } from './rows/read-rows.ts';
 import type { BlockSource } from './source.ts';
 import { type SinkTaskRow, updateTask } from './store.ts';
 import { compareRows, emptyFindings, type Findings } from './verify.ts';
@@ -12,7 +11,6 @@ export interface TaskParts {
   readonly sink: OpenSink;
   readonly store: Store;
   readonly source: BlockSource;
-  readonly rows: RowParts;
   readonly bounds: BatchBounds;
   readonly open: OpenTarget;
   readonly signal: AbortSignal;
@@ -76,7 +74,10 @@ async function verifyStep(task: SinkTaskRow, parts: TaskParts): Promise<boolean>
   }
   const last = Math.min(task.last_slot, covered.last, task.next_slot + VERIFIED_SLOTS - 1);
   const before = task.detail === null ? emptyFindings(sink.tables) : (JSON.parse(task.detail) as Findings);
-  const findings = await compareRows(before, { ...parts, read: target.read.bind(target) }, [task.next_slot, last]);
+  const findings = await compareRows(before, { ...parts, ...parts.bounds, read: target.read.bind(target) }, [
+    task.next_slot,
+    last,
+  ]);
   await updateTask(store, task.id, {
     next_slot: last + 1,
     detail: JSON.stringify(findings),

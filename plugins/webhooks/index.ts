@@ -4,6 +4,7 @@ import { kernelFollowing, kernelGaps } from '../../src/ports/following.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
+import { sinkEvents } from '../../src/ports/sink.ts';
 import { tokenNames } from '../../src/ports/tokens.ts';
 import { WEBHOOK_COMMANDS } from './command-list.ts';
 import { webhooksConfig } from './config.ts';
@@ -24,6 +25,7 @@ export default defineHostPlugin({
     accessCharges,
     accessRemoval,
     storedBudgets,
+    sinkEvents,
   ],
   commands: Object.values(WEBHOOK_COMMANDS),
   migrations: async () => (await import('./store/tables.ts')).migrations,

@@ -13,6 +13,7 @@ import { type Following, type GapRecords, kernelFollowing, kernelGaps } from '..
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
 import { parsedTransactions } from '../../src/ports/parsed-transactions.ts';
+import { type SinkEvents, sinkEvents } from '../../src/ports/sink.ts';
 import { createBodies } from './bodies.ts';
 import { webhookCommands } from './commands.ts';
 import { WEBHOOKS_ERRORS, type WebhooksConfig } from './config.ts';
@@ -54,6 +55,7 @@ export function provision(ctx: HostContext<WebhooksConfig>): void {
     charges: ctx.use(accessCharges) ?? null,
     budgets: ctx.use(storedBudgets) ?? null,
     following: ctx.use(kernelFollowing) ?? null,
+    events: ctx.use(sinkEvents) ?? null,
   });
 }
 
@@ -65,12 +67,13 @@ interface WebhookServices {
   readonly charges: AccessCharges | null;
   readonly budgets: StoredBudgets | null;
   readonly following: Following | null;
+  readonly events: SinkEvents | null;
 }
 
 /** Assembles and registers the parts of the plugin. */
 function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookServices): void {
   const { config, store, clock, random, log } = ctx;
-  const { outbox, gaps, plans, charges, budgets, following } = services;
+  const { outbox, gaps, plans, charges, budgets, following, events } = services;
   const client = openClient(ctx);
   checkOperational(config.operational, client);
   const chains: readonly ChainId[] = ctx.core.upstream.devnet.urls.length > 0 ? ['main', 'devnet'] : ['main'];
@@ -132,7 +135,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     refreshOwners: owners.refresh,
     failing: (value) => failing.set(value),
   });
-  const jobParts = { store, queue, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
+  const jobParts = { store, queue, send, pace, clock, random, config, metrics, charges, alerts, autoDisable, events };
   const room = createHookRoom(queue, clock, { config, plans, budgets });
   ctx.use(accessRemoval)?.onDelete(async (tx, project) => {
     await removeHooksOf(context, tx, project);

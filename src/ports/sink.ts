@@ -1,4 +1,6 @@
+import type { ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
+import type { StoreTx } from './store.ts';
 
 /**
  * How a target of rows is written, for third parties too. The daemon makes rows of final blocks and hands them over in batches; the target
@@ -105,3 +107,17 @@ export interface SinkKinds {
 
 /** Offered by `sinks`. */
 export const sinkKinds: ServiceToken<SinkKinds> = serviceToken('sinks.kinds');
+
+/**
+ * Rows of what the daemon itself does, which no block contains. They are kept in the store until every sink that writes them has them; each
+ * belongs to the first final slot that is known once its transaction has committed.
+ */
+export interface SinkEvents {
+  /** Whether a sink writes this table: rows of others need not be made. */
+  wants(chain: ChainId, table: string): boolean;
+  /** In the transaction of what they tell: all columns of their table but the first two (`slot`, `entry`). */
+  add(tx: StoreTx, chain: ChainId, table: string, rows: readonly SinkRow[]): Promise<void>;
+}
+
+/** Offered by `sinks` in the roles `indexer` and `deliverer`. */
+export const sinkEvents: ServiceToken<SinkEvents> = serviceToken('sinks.events');

@@ -76,6 +76,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
   SINKS_CONFIG: 'Correct the section `sinks` of the configuration, or add the plugin with that kind to `plugins`.',
   SINKS_DIFFERS:
     'The output names tables and slots. Find out who changed the rows; a new target is filled again from the ledger.',
+  SINKS_ACCOUNTS:
+    'Wait until an upstream answers, or name one that is at the newest final slot; the sink goes on by itself.',
   SINKS_HOLE: 'Add an upstream that has the slots (`archive: true`); the sink goes on by itself.',
   SINKS_MOVED: 'Nothing. If it repeats, two daemons write the same target: remove it from one.',
   SINKS_OTHER_CHAIN: 'Give the sink another schema or folder.',

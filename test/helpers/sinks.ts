@@ -1,7 +1,7 @@
 /** Sinks over a ledger of known blocks, and what their targets have to have. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { OpenBatch } from '../../plugins/sinks/batch.ts';
+import { type BatchEvents, OpenBatch } from '../../plugins/sinks/batch.ts';
 import { createSinkMeter } from '../../plugins/sinks/meter.ts';
 import { compileFilter, type RowFilter } from '../../plugins/sinks/rows/filter.ts';
 import { type RowParts, readRows } from '../../plugins/sinks/rows/read-rows.ts';
@@ -45,7 +45,7 @@ export const openSink = (target: string, changes: Partial<OpenSink> = {}): OpenS
   ...changes,
 });
 
-const sourceOver = (ledger: LedgerReader): BlockSource =>
+export const sourceOver = (ledger: LedgerReader): BlockSource =>
   createBlockSource({
     ledger: () => ledger,
     past: () => null,
@@ -68,10 +68,20 @@ export interface StartOptions {
   readonly sink: OpenSink;
   readonly settings?: Partial<SinkSettings>;
   readonly source?: BlockSource;
+  readonly events?: BatchEvents | null;
   readonly holder?: string;
 }
 
-export function startSink({ store, ledger, kind, sink, settings = {}, source, holder = 'one' }: StartOptions) {
+export function startSink({
+  store,
+  ledger,
+  kind,
+  sink,
+  settings = {},
+  source,
+  events = null,
+  holder = 'one',
+}: StartOptions) {
   const log = createMemoryLog();
   const registry = createMetricsRegistry();
   const runner = new SinkRunner({
@@ -80,6 +90,7 @@ export function startSink({ store, ledger, kind, sink, settings = {}, source, ho
     settings: { from: 'oldest', batchSlots: 16, batchMs: 0, limitBytes: 1_000_000, ...settings },
     rows: rowParts(),
     source: source ?? sourceOver(ledger),
+    events,
     store: () => store,
     clock: createSystemClock(),
     log,
@@ -119,7 +130,7 @@ export async function assertRows(target: SinkTarget, ledger: LedgerReader, first
 /** One batch of all slots from `first` to `last`. */
 export async function batchOf(ledger: LedgerReader, first: number, last: number) {
   const batch = new OpenBatch('live', null, first);
-  const bounds = { slots: last - first + 1, limitBytes: 1e9, rows: rowParts() };
+  const bounds = { slots: last - first + 1, limitBytes: 1e9, rows: rowParts(), events: null };
   await batch.read(sourceOver(ledger), last, bounds, new AbortController().signal);
   return batch.close()!;
 }

@@ -31,6 +31,8 @@ export interface CompiledFilter {
   mint(mint: string | null): boolean;
   asset(asset: string | null): boolean;
   kind(kind: string): boolean;
+  /** Whether a state of an account is written. `program`: that owns it. */
+  account(address: string, program: string | null): boolean;
   /** A transaction is written only with a transfer or change that passes. */
   readonly needsMovement: boolean;
 }
@@ -54,6 +56,9 @@ export function compileFilter(filter: RowFilter): CompiledFilter {
     mint: (mint) => mints === null || mints.has(mint ?? 'native'),
     asset: (asset) => mints === null || (asset !== null && mints.has(asset)),
     kind: (kind) => kinds === null || kinds.has(kind),
+    account: (address, program) =>
+      (addresses === null || addresses.has(address)) &&
+      (programs === null || (program !== null && programs.has(program))),
     needsMovement: owners !== null || mints !== null || kinds !== null,
   };
 }

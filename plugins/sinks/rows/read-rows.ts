@@ -54,10 +54,12 @@ export function readRows(given: ChainBlock, { filter, tables, find }: RowParts, 
 const MAX_TIME = 253_402_300_799;
 
 /** A time that some target cannot hold counts as unknown. */
+export const validTime = (time: number | null): number | null =>
+  time !== null && Number.isInteger(time) && time >= 0 && time <= MAX_TIME ? time : null;
+
 function withTime(block: ChainBlock): ChainBlock {
-  const { blockTime } = block;
-  const isFine = blockTime === null || (Number.isInteger(blockTime) && blockTime >= 0 && blockTime <= MAX_TIME);
-  return isFine ? block : { ...block, blockTime: null };
+  const blockTime = validTime(block.blockTime);
+  return blockTime === block.blockTime ? block : { ...block, blockTime };
 }
 
 /** PostgreSQL has no U+0000 in texts, UTF-8 no lone surrogates. */

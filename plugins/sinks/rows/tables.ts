@@ -157,4 +157,53 @@ export const SINK_TABLES: readonly SinkTable[] = [
   },
 ];
 
+const ENTRY = always('entry', 'int', 'position among the rows of this slot');
+
+/** Tables whose rows are not in blocks: they are kept in the store from the time on that a sink writes them. */
+export const EVENT_TABLES: readonly SinkTable[] = [
+  {
+    name: 'account_writes',
+    description:
+      'one row per account of `sinks.accounts` and block that may have written it, with its state as of `read_slot`',
+    key: ['slot', 'entry'],
+    columns: [
+      SLOT,
+      ENTRY,
+      TIME,
+      always('signature', 'text', 'last transaction of the block that could write the account'),
+      always('account', 'text', 'the account'),
+      always('read_slot', 'slot', 'final slot at which it was read; its state is that of this slot'),
+      always('lamports', 'u64', 'lamports, 0 for an account that does not exist'),
+      maybe('owner', 'text', 'program that owns it; null: it does not exist'),
+      maybe('executable', 'bool', 'whether it is a program; null: it does not exist'),
+      maybe('space', 'slot', 'size of its data; null: it does not exist, or the node does not say'),
+      maybe('data', 'bytes', 'its data, at most the first 131,072 bytes; null: it does not exist'),
+    ],
+  },
+  {
+    name: 'deliveries',
+    description:
+      'one row per attempt to deliver an event to a webhook, and per event of a request with several; filters do not apply',
+    key: ['slot', 'entry'],
+    columns: [
+      always('slot', 'slot', 'first final slot that was known after the attempt'),
+      ENTRY,
+      always('delivery_id', 'slot', 'id of the delivery'),
+      always('webhook_id', 'text', 'id of the webhook'),
+      always('project_id', 'text', 'project of the webhook'),
+      always('signature', 'text', 'transaction that is delivered'),
+      always('event_slot', 'slot', 'slot of its block'),
+      always('attempt', 'int', 'number of the attempt, from 1'),
+      always('started_at_ms', 'slot', 'unix milliseconds'),
+      always('duration_ms', 'int', 'milliseconds'),
+      maybe('status', 'int', 'status of the answer; null without one'),
+      maybe('failure', 'text', 'kind of the failure; null on success'),
+      always('outcome', 'text', 'what happens to the delivery: done, retry, failed, discarded or held'),
+    ],
+  },
+];
+
+/** All tables by their names. */
+export const ALL_TABLES: readonly SinkTable[] = [...SINK_TABLES, ...EVENT_TABLES];
+
 export const SINK_TABLE_NAMES: readonly string[] = SINK_TABLES.map(({ name }) => name);

@@ -1,4 +1,5 @@
 import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
+import type { SinkEvents } from '../../../src/ports/sink.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { Counter, Metrics } from '../../../src/ports/telemetry.ts';
 import type { DisabledReason, Webhook } from '../model.ts';
@@ -23,6 +24,7 @@ interface JobKindParts extends Omit<RunParts, 'report'> {
   readonly autoDisable: AutoDisableParts;
   readonly metrics: DeliveryMetrics;
   readonly alerts: Alerts;
+  readonly events: SinkEvents | null;
 }
 
 /** The kind of job that sends a matched transaction to a webhook. */

@@ -1,7 +1,9 @@
 import type { FinishedJob } from '../../../src/plugin/plugin.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
+import type { SinkEvents, SinkRow } from '../../../src/ports/sink.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { REASONS, type Webhook } from '../model.ts';
+import { type DeliveryPayload, REASONS, type Webhook } from '../model.ts';
 import type { Alerts } from '../operational.ts';
 import { type Attempt, endBatches, insertAttempts, keepSent, readBatches } from '../store/deliveries.ts';
 import { addHealth, type HealthDelta, MINUTE_MS, pauseProject } from '../store/health.ts';
@@ -20,6 +22,8 @@ export interface OutcomeParts {
   readonly clock: Clock;
   readonly queue: DeliveryQueue;
   readonly alerts: Alerts;
+  /** Null: no sinks. */
+  readonly events: SinkEvents | null;
 }
 
 /** Writes attempts, counters and batches of finished attempts, and returns the webhooks that may have to be disabled. */
@@ -58,11 +62,49 @@ export async function recordOutcomes(
     if (!ok) suspects.set(hook.id, { hook, gone });
   }
   await insertAttempts(tx, attempts);
+  await tellSinks(parts.events, tx, finished, reports);
   await addHealth(tx, [...deltas.values()]);
   await finishBatches(parts, tx, finished, reports);
   await recordPauses(parts, tx, finished, unsent);
   await parts.alerts.note(tx, finished, reports);
   return [...suspects.values()];
+}
+
+const SINK_TABLE = 'deliveries';
+
+/** A row per attempt and delivery, for sinks that write them. */
+async function tellSinks(
+  events: SinkEvents | null,
+  tx: StoreTx,
+  finished: readonly FinishedJob[],
+  reports: Pick<Reports, 'get'>,
+): Promise<void> {
+  if (events === null) return;
+  const rows = new Map<ChainId, SinkRow[]>();
+  for (const { job, outcome } of finished) {
+    const report = reports.get(job.id);
+    const own = job.payload as DeliveryPayload;
+    if (report === undefined || !events.wants(own.chain, SINK_TABLE)) continue;
+    const { hook, sent, n, members } = report;
+    for (const { id, payload } of [{ id: job.id, payload: own }, ...members]) {
+      const list = rows.get(own.chain) ?? [];
+      rows.set(own.chain, list);
+      list.push([
+        id,
+        hook.id,
+        hook.projectId,
+        payload.signature,
+        payload.slot,
+        n,
+        Math.round(sent.startedAt),
+        Math.round(sent.durationMs),
+        sent.verdict.status,
+        sent.verdict.failure,
+        outcome.kind,
+      ]);
+    }
+  }
+  for (const [chain, list] of rows) await events.add(tx, chain, SINK_TABLE, list);
 }
 
 /** All deliveries of a request share its outcome. */

@@ -1,11 +1,14 @@
 /** What every kind of target has to do. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { AccountReading } from '../../../plugins/sinks/account-writes.ts';
+import { createEventReader, createSinkEvents } from '../../../plugins/sinks/events.ts';
 import { LIVE } from '../../../plugins/sinks/open-target.ts';
+import { ALL_TABLES, EVENT_TABLES } from '../../../plugins/sinks/rows/tables.ts';
 import { addTask, readStates, readTask, type SinkTaskRow, setPaused } from '../../../plugins/sinks/store.ts';
-import type { Findings } from '../../../plugins/sinks/verify.ts';
+import { type Findings, sumOf } from '../../../plugins/sinks/verify.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
-import type { OpenSink, SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
+import type { OpenSink, SinkKind, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { emptyLedger, fill } from '../../helpers/archive.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
@@ -163,6 +166,50 @@ export function sinkSuite(under: TargetUnderTest): void {
     );
   });
 
+  check(`rows that no block contains are there once, however often writes fail, and are verified`, async (t) => {
+    const { ledger, sink: given, store } = await setUp(t, under, 60);
+    const sink = { ...given, tables: ALL_TABLES };
+    const add = createSinkEvents(new Map([['main', new Set(['deliveries'])]]));
+    const reader = createEventReader({ chain: 'main', store: () => store, accounts: someAccounts });
+    const events = { tables: EVENT_TABLES, reader };
+    await reader.fix(EVENT_TABLES, 20, new AbortController().signal);
+    const broken = failing(kind, 7);
+    const settings = { batchSlots: 5, from: 21 };
+    const run = startSink({ store, ledger, kind: broken, sink, events, settings });
+    const target = await kind.open(sink);
+    t.after(() => target.close());
+    let id = 0;
+    for (let turn = 0; turn < 6; turn++) {
+      const rows = Array.from({ length: 1 + (turn % 3) }, () => deliveryRow(id++));
+      await store.write((tx) => add.add(tx, 'main', 'deliveries', rows));
+      await fill(ledger, ledger.newest() + 1, ledger.newest() + 6, { hasTransfers: true });
+      await caughtUp(target, ledger.finalSlot);
+    }
+    const end = ledger.finalSlot;
+    for (const table of EVENT_TABLES) {
+      const expected: SinkRow[] = [];
+      for (const slot of await reader.slots(table, 0, end)) expected.push(...(await reader.rows(table, slot)));
+      assert.ok(expected.length >= 10, table.name);
+      assert.deepEqual(sumOf(await target.read!(table.name, 0, end)), sumOf(expected), table.name);
+    }
+    const deliveries = (await target.read!('deliveries', 0, end)).map((row) => row[2] as number);
+    assert.deepEqual(
+      deliveries.toSorted((a, b) => a - b),
+      Array.from({ length: id }, (_, at) => at),
+    );
+    await run.stop();
+    assert.ok(broken.failures() > 0);
+    const second = startSink({ store, ledger, kind, sink, events, settings });
+    t.after(second.stop);
+    const fine = await taskOf(store, { id: 'e', kind: 'verify', first_slot: 21, last_slot: end });
+    const findings = JSON.parse(fine.detail!) as Findings;
+    assert.deepEqual([findings.differenceCount, findings.rows['deliveries']], [0, id], fine.detail!);
+    // What is dropped once all have it is not compared.
+    await reader.drop(EVENT_TABLES[1]!, 70);
+    const later = await taskOf(store, { id: 'f', kind: 'verify', first_slot: 21, last_slot: end });
+    assert.equal((JSON.parse(later.detail!) as Findings).differenceCount, 0, later.detail!);
+  });
+
   check(`a paused sink takes nothing until it is resumed`, async (t) => {
     const { ledger, sink, open, store } = await setUp(t, under, 40);
     const target = await open();
@@ -219,6 +266,39 @@ export function sinkSuite(under: TargetUnderTest): void {
     );
   });
 }
+
+/** States of one account in every third slot: the values of a row that have to survive. */
+const someAccounts: AccountReading = {
+  async read(from, final) {
+    const to = Math.min(final, from + 8);
+    const slots = Array.from({ length: to - from + 1 }, (_, at) => from + at).filter((slot) => slot % 3 === 0);
+    const state = ['P', true, 131_073, new Uint8Array([0, 9, 10, 13, 34, 92, 255])];
+    const gone = [null, null, null, null];
+    const rowOf = (slot: number): SinkRow => [
+      slot % 2 === 0 ? null : 1_700_000_000 + slot,
+      `s${slot}`,
+      'A',
+      slot + 1,
+      slot % 2 === 0 ? 0n : 2n ** 64n - 1n,
+      ...(slot % 2 === 0 ? gone : state),
+    ];
+    return { to, rows: slots.map((slot) => ({ slot, row: rowOf(slot) })) };
+  },
+};
+
+const deliveryRow = (id: number): SinkRow => [
+  id,
+  'hook',
+  'project',
+  `sig ${id}`,
+  12,
+  1 + (id % 3),
+  1_700_000_000_123,
+  id,
+  id % 2 === 0 ? 500 : null,
+  id % 2 === 0 ? null : 'dns',
+  'retry',
+];
 
 /** Some turns of a runner: it has looked at its state more than once when another write of the store is read back. */
 async function taskOfOther(store: Store): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * A daemon that writes three sinks is killed, and so is the PostgreSQL that one of them writes to, while the chain moves. In the end every
- * target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look.
+ * target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look, SINK_SEED for another course.
  */
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -8,20 +8,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Keypair } from '@solana/web3.js';
+import { Keypair, PublicKey } from '@solana/web3.js';
 import pg from 'pg';
+import { ALL_TABLES } from '../../../plugins/sinks/rows/tables.ts';
 import { ndjsonKind } from '../../../plugins/sinks/targets/ndjson.ts';
+import { postgresKind } from '../../../plugins/sinks/targets/postgres.ts';
+import { sumOf } from '../../../plugins/sinks/verify.ts';
+import { apiOf } from '../../conformance/webhooks/daemon.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonProcess, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
+import { startReceiver } from '../../helpers/receiver.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { openSink } from '../../helpers/sinks.ts';
 import { until } from '../../helpers/until.ts';
 
 const KILLS = Number(process.env['SINK_KILLS'] ?? 4);
 const KEY = '5a0dd4a1-4f1c-4f0c-9a51-0a4f6d1f7a11';
-const SEED = 50;
+const SEED = Number(process.env['SINK_SEED'] ?? 50);
 /** The chain makes blocks faster than a busy machine may take them. */
 const CATCH_UP_MS = 300_000;
 /** Each look at the tables is a connection. */
@@ -36,7 +41,7 @@ interface Bed {
   lastInPostgres(): Promise<number>;
 }
 
-async function startBed(t: TestContext): Promise<Bed> {
+async function startBed(t: TestContext, wallet: string): Promise<Bed> {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-sinks-'));
   const chain = await startChain({ slotMs: 400, finalityDepth: 4, time: { kind: 'wall' } });
   const postgres = await startPostgresServer();
@@ -50,15 +55,18 @@ async function startBed(t: TestContext): Promise<Bed> {
   // A third party's plugin, in a place of its own.
   const plugin = join(folder, 'lines-sink');
   cpSync(join(findProjectRoot(), 'test/example-plugins/lines-sink'), plugin, { recursive: true });
+  const tables = ALL_TABLES.map(({ name }) => name);
   const quick = { batchSlots: 8, batchSeconds: 0 };
   const config = {
-    plugins: ['access', 'proxy', 'sinks', join(plugin, 'index.ts')],
+    plugins: ['access', 'proxy', 'webhooks', 'sinks', join(plugin, 'index.ts')],
+    webhooks: { allowCidrs: ['127.0.0.0/8'], allowHttp: true },
     ledger: { retain: { hours: 24 } },
     follow: { pollMs: 50, auditIntervalMs: 100 },
     sinks: {
+      accounts: [wallet],
       targets: [
-        { name: 'tables', kind: 'postgres', target: postgres.url, ...quick },
-        { name: 'files', kind: 'ndjson', target: join(folder, 'files'), ...quick },
+        { name: 'tables', kind: 'postgres', target: postgres.url, tables, ...quick },
+        { name: 'files', kind: 'ndjson', target: join(folder, 'files'), tables, ...quick },
         { name: 'lines', kind: 'lines', target: join(folder, 'lines.jsonl'), ...quick },
       ],
     },
@@ -100,11 +108,14 @@ function readLines(path: string) {
 test(`${KILLS} kills of the daemon and of its database lose no row and write none twice`, {
   skip: (await chainMissing()) ?? false,
 }, async (t) => {
-  const bed = await startBed(t);
-  const random = createSfc32(SEED);
   const wallet = Keypair.generate().publicKey.toBase58();
+  const receiver = await startReceiver();
+  t.after(() => receiver.close());
+  const bed = await startBed(t, wallet);
+  const random = createSfc32(SEED);
   for (let kill = 0; kill < KILLS; kill++) {
     const daemon = await bed.start();
+    if (kill === 0) await watch(daemon, receiver.url, wallet);
     const before = await bed.lastInPostgres();
     const reaches = (slot: number) =>
       until(async () => (await bed.lastInPostgres()) >= slot, `slot ${slot} is in the tables\n${daemon.output()}`);
@@ -140,6 +151,7 @@ test(`${KILLS} kills of the daemon and of its database lose no row and write non
     assert.equal(found.differenceCount, 0);
     assert.equal(found.rows['transfers'], KILLS + 1, out);
   }
+  await assertEvents(bed, wallet, end);
   await assertLines(bed);
   assert.deepEqual(
     (await listed()).map(({ name, state }) => [name, state]),
@@ -150,6 +162,36 @@ test(`${KILLS} kills of the daemon and of its database lose no row and write non
     ],
   );
 });
+
+/** Each payment of the wallet is delivered. */
+async function watch({ apiUrl, key }: DaemonProcess, webhookURL: string, wallet: string): Promise<void> {
+  const hook = { webhookURL, webhookType: 'raw', accountAddresses: [wallet] };
+  const { status, body } = await apiOf(apiUrl, key)('POST', '/v0/webhooks', hook);
+  assert.equal(status, 200, JSON.stringify(body));
+}
+
+/** Each payment wrote the wallet, and its delivery ended once; the same rows are in both targets. */
+async function assertEvents({ folder, postgres, chain }: Bed, wallet: string, end: number): Promise<void> {
+  const files = await ndjsonKind.open(openSink(join(folder, 'files'), { tables: ALL_TABLES }));
+  const tables = await postgresKind.open(openSink(postgres.url, { name: 'tables', tables: ALL_TABLES }));
+  const rowsOf = async (table: string) => {
+    const [inFiles, inTables] = [await files.read!(table, 0, end), await tables.read!(table, 0, end)];
+    assert.deepEqual(sumOf(inFiles), sumOf(inTables), table);
+    const columns = ALL_TABLES.find(({ name }) => name === table)!.columns;
+    return inTables.map((row) => Object.fromEntries(columns.map(({ name }, at) => [name, row[at]])));
+  };
+  const writes = await rowsOf('account_writes');
+  assert.ok(
+    writes.every((row) => row['account'] === wallet && (row['read_slot'] as number) >= (row['slot'] as number)),
+  );
+  assert.equal(new Set(writes.map((row) => row['signature'])).size, writes.length);
+  const newest = writes.toSorted((a, b) => (a['slot'] as number) - (b['slot'] as number)).at(-1)!;
+  assert.equal(newest['lamports'], BigInt(await chain.connection.getBalance(new PublicKey(wallet))));
+  const ended = (await rowsOf('deliveries')).filter((row) => row['outcome'] === 'done');
+  assert.equal(new Set(ended.map((row) => row['delivery_id'])).size, ended.length);
+  await tables.close();
+  assert.ok(writes.length >= KILLS && ended.length >= KILLS, `${writes.length} writes, ${ended.length} deliveries`);
+}
 
 /** The lines of the third party's sink against the files, whose rows were compared with the ledger. */
 async function assertLines({ folder }: Bed): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * A daemon that writes to NATS, Kafka, a bucket and ClickHouse (where it is installed) is killed, and so are these servers, while the chain moves; then the disk of each is full for a
- * while. In the end every target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look.
+ * while. In the end every target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look, SINK_SEED for another course.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -26,7 +26,7 @@ import { until } from '../../helpers/until.ts';
 
 const KILLS = Number(process.env['SINK_KILLS'] ?? 3);
 const KEY = '5a0dd4a1-4f1c-4f0c-9a51-0a4f6d1f7a12';
-const SEED = 51;
+const SEED = Number(process.env['SINK_SEED'] ?? 51);
 const CATCH_UP_MS = 300_000;
 /** Each look is a command. */
 const LOOK_MS = 200;
