@@ -2,7 +2,7 @@ import { codeOf } from '../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Question } from './calls.ts';
-import { type AnswerText, errorOf, readAnswer } from './compare.ts';
+import { type AnswerText, errorOf, type ReadAnswer, readAnswer } from './compare.ts';
 import type { ShadowConfig } from './config.ts';
 
 /**
@@ -10,7 +10,13 @@ import type { ShadowConfig } from './config.ts';
  * longer than is compared.
  */
 export type ReferenceReply =
-  | { readonly kind: 'answer'; readonly answer: AnswerText; readonly bytes: number }
+  | {
+      readonly kind: 'answer';
+      readonly answer: AnswerText;
+      /** Null: it takes several times the memory of the text, and waits. */
+      readonly read: ReadAnswer | null;
+      readonly bytes: number;
+    }
   | { readonly kind: 'busy' | 'broken' | 'large'; readonly reason: string; readonly bytes: number };
 
 export interface Reference {
@@ -89,10 +95,10 @@ function judge(answer: AnswerText, question: Question, bytes: number): Reference
   if (status >= 500 || status === 401 || status === 403 || (status >= 300 && status < 400))
     return { kind: 'broken', reason: `HTTP ${status}`, bytes };
   if (question.kind === 'rpc' && !isEnvelope(read.value)) {
-    if (read.value === undefined && status === 200) return { kind: 'answer', answer, bytes };
+    if (read.value === undefined && status === 200) return { kind: 'answer', answer, read, bytes };
     return { kind: 'broken', reason: 'no JSON-RPC answer', bytes };
   }
-  return { kind: 'answer', answer, bytes };
+  return { kind: 'answer', answer, read, bytes };
 }
 
 const isEnvelope = (value: unknown): boolean => isPlainObject(value) && ('result' in value || 'error' in value);

@@ -12,6 +12,7 @@ import { migrations, tables } from './tables.ts';
 
 const KEEP = { differences: 12, perGroup: 2, groups: 9, bodyBytes: 300 };
 const METHODS = 500;
+const KEY = '0a1b2c3d-1234-4567-89ab-0123456789ab';
 
 eachStore('results of comparisons', (engine) => {
   test('what is stored stays within its bounds', async (t) => {
@@ -64,6 +65,30 @@ eachStore('results of comparisons', (engine) => {
     const counts = await tables(store.read).selectFrom('shadow_counts').selectAll().execute();
     const sum = (name: 'different' | 'equal') => counts.reduce((total, row) => total + Number(row[name]), 0);
     assert.deepEqual([sum('different'), sum('equal')], [1_200, 1_206], 'nothing is lost from the counts');
+    const secret = 'key-of-the-reference';
+    const keyed = createResults({
+      store,
+      clock,
+      random,
+      config: {
+        ...config,
+        reference: { ...config.reference, apiKey: secret },
+        keep: { ...KEEP, groups: KEEP.groups + 1 },
+      },
+    });
+    await clock.advance(1_000);
+    const leaking = (text: string) => ({ status: 200, text: `{"Authorization":"Bearer abc","text":"${text} ${KEY}"}` });
+    keyed.note({
+      ...compared('keyed', 'result'),
+      question: `/v0/x?api-key=${KEY} ${secret}`,
+      ours: leaking(secret),
+      theirs: leaking(`?api-key=${secret}`),
+      differences: [{ path: 'result', kind: 'text', ours: secret, theirs: `x ${KEY}`, reason: '' }],
+    });
+    await keyed.flush();
+    const kept = await tables(store.read).selectFrom('shadow_differences').selectAll().orderBy('at', 'desc').execute();
+    assert.match(kept[0]!.question, /^\/v0\/x/);
+    for (const hidden of [secret, KEY, 'Bearer abc']) assert.ok(!JSON.stringify(kept).includes(hidden), hidden);
     await clock.advance(41 * 86_400_000);
     results.count('late', 'rpc', 'equal');
     await results.flush();

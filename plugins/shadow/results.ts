@@ -58,6 +58,8 @@ export function createResults({ store, clock, random, config }: ResultsParts): R
   let counts = new Map<string, CountRow>();
   let groups = new Map<string, GroupRow>();
   let examples: DifferenceRow[] = [];
+  /** Day on which old rows were last looked for. */
+  let cleanedDay = -1;
 
   const cut = (text: string): string => {
     const { apiKey } = config.reference;
@@ -134,13 +136,16 @@ export function createResults({ store, clock, random, config }: ResultsParts): R
       counts = new Map();
       groups = new Map();
       examples = [];
+      const today = dayOf(clock.now());
       await store.write(async (tx) => {
         await writeCounts(tx, written.counts);
         const stored = await writeGroups(tx, written.groups, config.keep.groups);
         const kept = written.examples.filter(({ group_id }) => stored.has(group_id));
         for (const row of kept) await tables(tx.db).insertInto('shadow_differences').values(row).execute();
-        await prune(tx, config.keep, clock.now());
+        if (kept.length > 0) await dropSurplus(tx, config.keep);
+        if (cleanedDay !== today) await dropOld(tx, today);
       });
+      cleanedDay = today;
     },
   };
 }
@@ -206,7 +211,7 @@ async function writeGroups(tx: StoreTx, rows: readonly GroupRow[], max: number):
   return stored;
 }
 
-async function prune(tx: StoreTx, keep: ShadowConfig['keep'], now: number): Promise<void> {
+async function dropSurplus(tx: StoreTx, keep: ShadowConfig['keep']): Promise<void> {
   const db = tables(tx.db);
   const rows = await db
     .selectFrom('shadow_differences')
@@ -221,7 +226,11 @@ async function prune(tx: StoreTx, keep: ShadowConfig['keep'], now: number): Prom
     return before >= keep.perGroup || at >= keep.differences;
   });
   for (const { id } of surplus) await db.deleteFrom('shadow_differences').where('id', '=', id).execute();
-  const oldest = dayOf(now) - KEPT_DAYS;
+}
+
+async function dropOld(tx: StoreTx, today: number): Promise<void> {
+  const db = tables(tx.db);
+  const oldest = today - KEPT_DAYS;
   await db.deleteFrom('shadow_counts').where('day', '<', oldest).execute();
   await db.deleteFrom('shadow_spent').where('day', '<', oldest).execute();
 }

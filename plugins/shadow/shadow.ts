@@ -6,7 +6,7 @@ import type { Clock, Log, Metrics, Random } from '../../src/plugin/plugin.ts';
 import type { AnswerTap, TappedRequest, Tapping, WholeAnswer } from '../../src/ports/answer-tap.ts';
 import type { Budget } from './budget.ts';
 import { type ComparedCall, callsOf, isComparedRoute, questionOf, RPC_NAME } from './calls.ts';
-import { compareAnswers, readAnswer } from './compare.ts';
+import { compareAnswers, type ReadAnswer, readAnswer } from './compare.ts';
 import type { ShadowConfig } from './config.ts';
 import { explain } from './explain.ts';
 import type { Reference, ReferenceReply } from './reference.ts';
@@ -123,13 +123,14 @@ export function createShadow(parts: ShadowParts): Shadow {
       if (reply.kind !== 'large') count(call.name, product, 'unanswered');
       return;
     }
+    const ours = readAnswer(call.ours);
     let theirs = reply.answer;
-    let differences = differencesOf(call, theirs);
+    let differences = differencesOf(call.name, ours, readReply(reply));
     if (differences.some(({ reason }) => reason === '')) {
       await clock.sleep(config.recheckMs, stopping.signal);
       const again = await ask(call);
       if (again !== null && again.kind === 'answer') {
-        const later = differencesOf(call, again.answer);
+        const later = differencesOf(call.name, ours, readReply(again));
         if (later.length === 0) differences = differences.map((one) => ({ ...one, reason: one.reason || 'lag' }));
         else if (!later.some(({ reason }) => reason === '')) {
           differences = later;
@@ -140,9 +141,9 @@ export function createShadow(parts: ShadowParts): Shadow {
     const outcome = outcomeOf(differences);
     count(call.name, product, outcome);
     if (outcome === 'equal') return;
-    const { question, ours } = call;
+    const { question } = call;
     const text = question.kind === 'rpc' ? question.body : `${question.target}\n${question.body ?? ''}`;
-    results.note({ method: call.name, product, question: text, ours, theirs, differences });
+    results.note({ method: call.name, product, question: text, ours: call.ours, theirs, differences });
   }
 
   function count(method: string, product: string, outcome: Outcome): void {
@@ -150,12 +151,11 @@ export function createShadow(parts: ShadowParts): Shadow {
     results.count(method, product, outcome);
   }
 
-  function differencesOf(call: ComparedCall, theirText: ComparedCall['ours']): readonly ExplainedDifference[] {
-    const [ours, theirs] = [readAnswer(call.ours), readAnswer(theirText)];
-    const rules = rulesOf(call.name, config.ignore);
+  function differencesOf(name: string, ours: ReadAnswer, theirs: ReadAnswer): readonly ExplainedDifference[] {
+    const rules = rulesOf(name, config.ignore);
     return compareAnswers(ours, theirs, rules, config.maxSlotDistance).map((difference) => ({
       ...difference,
-      reason: explain(call.name, difference, ours, theirs),
+      reason: explain(name, difference, ours, theirs),
     }));
   }
 
@@ -207,7 +207,12 @@ export function createShadow(parts: ShadowParts): Shadow {
       const first = askInstead(request);
       const answered = (ours: WholeAnswer | null, reply: ReferenceReply | null) => {
         if (ours === null) skip('long');
-        else enqueue({ request, ours, reply, bytes: bodyBytes + 2 * ours.body.length });
+        else {
+          // Theirs is about as long as ours, until it is known.
+          const theirBytes = reply === null ? ours.body.length : reply.kind === 'answer' ? reply.bytes : 0;
+          const held = reply?.kind === 'answer' ? { ...reply, read: null } : reply;
+          enqueue({ request, ours, reply: held, bytes: bodyBytes + ours.body.length + theirBytes });
+        }
       };
       return {
         maxAnswerBytes: config.maxBodyBytes,
@@ -233,6 +238,9 @@ export function createShadow(parts: ShadowParts): Shadow {
     },
   };
 }
+
+const readReply = ({ answer, read }: Extract<ReferenceReply, { kind: 'answer' }>): ReadAnswer =>
+  read ?? readAnswer(answer);
 
 function wholeOf(reply: ReferenceReply | null): WholeAnswer | null {
   return reply?.kind === 'answer' ? { status: reply.answer.status, body: reply.answer.text } : null;

@@ -29,7 +29,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const { windows, seconds, perSecond } = SIZES[size];
   const module = siblingModule(import.meta.url, '../samples/proxy-server.ts');
   const upstream = await startBenchServer(module, ['upstream']);
-  const reference = await startBenchServer(module, ['upstream']);
+  const reference = await startBenchServer(module, ['reference']);
   const plain = await startBenchServer(module, ['daemon', upstream.url]);
   const shadow = await startBenchServer(module, ['shadow', upstream.url, reference.url]);
   const measure = async (server: BenchServer): Promise<Window> => {

@@ -1,7 +1,7 @@
 /**
- * The two sides of the proxy rows, each in a process of its own: `upstream` is node:http that reads the request and sends ready
- * bytes; `daemon URL` is a whole daemon in front of it; `shadow URL REFERENCE` the same with the plugin shadow; `bare URL` is the least that a proxy does, node:http and a pool of undici: no key, no
- * look at the call, no limit, no metrics, no log.
+ * The sides of the proxy rows, each in a process of its own. `upstream` is node:http that reads the request and sends ready bytes;
+ * `reference` the same, some slots later. `daemon URL` is a whole daemon in front of it, and `shadow URL REFERENCE` one with the plugin
+ * shadow. `bare URL` is the least that a proxy does, node:http and a pool of undici: no key, no look at the call, no limit, no metrics, no log.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,11 @@ interface Ports {
   readonly adminPort?: number;
 }
 
-async function serveUpstream(): Promise<Ports> {
+/** The same as of a later slot. */
+const later = (text: string, slots: number): string =>
+  text.replace(/"slot":(\d+)/, (_, slot) => `"slot":${Number(slot) + slots}`);
+
+async function serveUpstream(slotsAhead = 0): Promise<Ports> {
   const answers = new Map<string, Buffer>();
   return await listen(
     createServer((request, response) => {
@@ -30,7 +34,7 @@ async function serveUpstream(): Promise<Ports> {
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
         const body = Buffer.concat(chunks).toString();
-        const answer = answers.get(body) ?? Buffer.from(answerTo(body));
+        const answer = answers.get(body) ?? Buffer.from(later(answerTo(body), slotsAhead));
         if (answers.size < 100) answers.set(body, answer);
         response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': answer.length });
         response.end(answer);
@@ -94,7 +98,8 @@ const portOf = (url: string): number => Number(new URL(url).port);
 
 const [kind = 'upstream', upstream = '', reference = ''] = process.argv.slice(2);
 const sides: Readonly<Record<string, () => Promise<Ports>>> = {
-  upstream: serveUpstream,
+  upstream: () => serveUpstream(),
+  reference: () => serveUpstream(3),
   daemon: () => serveDaemon(upstream),
   shadow: () => serveShadow(upstream, reference),
   bare: () => serveBareProxy(upstream),

@@ -74,3 +74,22 @@ test('a slow read is also sent to a second upstream, at most by the share; what 
   await post(bed, call('sendTransaction', ['x']));
   assert.equal(bed.upstreams.flatMap((one) => one.callsOf('sendTransaction')).length, 1);
 });
+
+test('extra calls for slow reads are at most the share of all reads, after the first ten', async (t) => {
+  const share = 0.2;
+  const bed = await startBed(t, { upstreams: 2, merge: { upstream: { hedgeAfterMs: 5, hedgeShare: share } } });
+  const slow = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 40));
+    return { result: '1' };
+  };
+  for (const one of bed.upstreams) one.on('getBalance', slow);
+  const reads = 200;
+  for (let count = 0; count < reads; count += 20)
+    await Promise.all(Array.from({ length: 20 }, (_, at) => post(bed, call('getBalance', [String(count + at)]))));
+  const extra = bed.upstreams.flatMap((one) => one.callsOf('getBalance')).length - reads;
+  assert.ok(extra >= 10, `${extra} extra calls: the share is used`);
+  assert.ok(extra <= 10 + share * reads, `${extra} extra calls`);
+  const metrics = await (await fetch(`${bed.daemon.adminUrl}/metrics`)).text();
+  const counted = Number(/^parhelion_proxy_hedged_calls_total(?:\{[^}]*\})? (\d+)$/m.exec(metrics)?.[1]);
+  assert.equal(counted, extra);
+});

@@ -73,7 +73,9 @@ test(`a move of ${WEBHOOKS} webhooks, killed at random until it ends, loses none
   const whole = [];
   for (const { webhookID } of ours)
     whole.push(await (await fetch(`${daemon.apiUrl}/v0/webhooks/${webhookID}?api-key=${daemon.key}`)).json());
-  const contentOf = (webhook: HostedWebhook) =>
-    `${fingerprintOf(planHelius(webhook).wanted!)} ${webhook.active === false ? 'off' : 'on'}`;
+  const contentOf = (webhook: HostedWebhook) => {
+    const label = JSON.stringify([webhook['name'] ?? null, webhook['description'] ?? null]);
+    return `${fingerprintOf(planHelius(webhook).wanted!)} ${webhook.active === false ? 'off' : 'on'} ${label}`;
+  };
   assert.deepEqual((whole as HostedWebhook[]).map(contentOf).sort(), theirs.map(contentOf).sort());
 });

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fingerprintOf, planHelius } from '../../../src/cli/move/hosted.ts';
-import { runCommand, startDaemon } from '../../helpers/daemon.ts';
+import { cliArguments, runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
+import { until } from '../../helpers/until.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 import { HOSTED_KEY, type HostedWebhook, startHosted, webhooksOf } from './hosted-server.ts';
 
@@ -153,6 +156,57 @@ test('ours stay off until the switch, and are verified by their deliveries', asy
   assert.equal((await bed.own()).filter(({ active }) => active === true).length, 2);
 });
 
+test('a mirror follows what is changed, added and deleted there, goes on over failures, and ends with the switch', async (t) => {
+  const theirs = webhooksOf(createSfc32(14), 6).map((webhook) => ({ ...webhook, active: true }));
+  const bed = await startBed(t, theirs.slice(0, 5));
+  const mirror = spawn(
+    process.execPath,
+    [
+      ...cliArguments,
+      'move',
+      'run',
+      ...bed.source,
+      '--url',
+      bed.daemon.apiUrl,
+      '--key-file',
+      bed.keys.to,
+      '--state',
+      bed.keys.state,
+      '--mirror',
+      '--interval',
+      '1',
+      '--inactive',
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  const said: string[] = [];
+  for (const stream of [mirror.stdout, mirror.stderr]) stream.on('data', (chunk: Buffer) => said.push(String(chunk)));
+  t.after(() => mirror.kill('SIGKILL'));
+  /** Ours are off until the switch. */
+  const isLike = async (wanted: readonly HostedWebhook[]) => {
+    const own = await bed.own();
+    // One may be deleted between the list and its own answer.
+    if (!own.every((one) => 'webhookType' in one)) return false;
+    return contentsOf(own).join() === contentsOf(wanted.map((one) => ({ ...one, active: false }))).join();
+  };
+  await until(() => isLike(theirs.slice(0, 5)), 'all came along');
+  const [edited, removed, , , , added] = theirs as HostedWebhook[];
+  edited!['webhookURL'] = 'http://127.0.0.1:9/edited';
+  bed.hosted.webhooks.delete(removed!.webhookID);
+  bed.hosted.webhooks.set(added!.webhookID, added!);
+  bed.hosted.faults.push(...Array.from({ length: 12 }, () => ({ status: 503, headers: { 'retry-after': '0' } })));
+  const now = theirs.filter((one) => one !== removed);
+  await until(() => isLike(now), 'what changed is followed');
+  assert.match(said.join(''), /1 deleted/);
+  const gone = once(mirror, 'exit');
+  mirror.kill('SIGINT');
+  await gone;
+  assert.match((await bed.move('run', '--switch')).out, /^5 webhooks are on\./m);
+  assert.deepEqual(contentsOf(await bed.own()), contentsOf(now));
+  assert.equal((await bed.move('run', '--mirror')).code, 64, 'after the switch nothing is followed');
+  for (const secret of [HOSTED_KEY, bed.daemon.key]) assert.equal(said.join('').includes(secret), false);
+});
+
 test('a plan says what changes and what cannot come along', async (t) => {
   const bed = await startBed(t, [
     { webhookID: 'one', webhookURL: 'https://example.org/h', webhookType: 'raw', accountAddresses: [], retries: 5 },
@@ -199,6 +253,15 @@ test('a plan says what changes and what cannot come along', async (t) => {
   );
   assert.match(rows.find(({ id }) => id === 's')!.reasons[0]!, /use the plugin sinks/);
   assert.equal(/abc|hidden/.test(out), false, 'no secret of a receiver');
+  const state = join(bed.folder, 'of-the-lists.json');
+  const create = ['move', 'run', ...source, '--url', bed.daemon.apiUrl, '--key-file', bed.keys.to, '--state', state];
+  const brought = await runCommand(create);
+  assert.equal(brought.code, 0, brought.err);
+  assert.match(brought.out, /^151 created, 4 impossible$/m);
+  assert.match((await runCommand(create)).out, /^151 same, 4 impossible$/m, 'twice is once');
+  assert.equal((await bed.own()).length, 151);
+  for (const { webhookID } of await bed.own())
+    await fetch(`${bed.daemon.apiUrl}/v0/webhooks/${webhookID}?api-key=${bed.daemon.key}`, { method: 'DELETE' });
   const saved = join(bed.folder, 'saved.json');
   writeFileSync(saved, JSON.stringify({ data: bed.hosted.quicknode.webhooks.slice(0, 1) }));
   const made = await runCommand([
