@@ -146,14 +146,14 @@ function SideBySide({ of: one }: { of: StoredDifference }) {
         ]}
       />
       <div class="beside">
-        <section aria-label="Our answer">
+        <div>
           <h3>Ours, HTTP {one.ourStatus}</h3>
           <Code value={pretty(one.ours)} label="our answer" />
-        </section>
-        <section aria-label="Answer of the reference">
+        </div>
+        <div>
           <h3>Reference, HTTP {one.theirStatus}</h3>
           <Code value={pretty(one.theirs)} label="answer of the reference" />
-        </section>
+        </div>
       </div>
     </Card>
   );

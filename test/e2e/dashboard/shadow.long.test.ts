@@ -42,8 +42,8 @@ test('a difference is found by its member, with both answers side by side', { sk
   assert.match((await row.textContent()) ?? '', /getTransaction/);
   assert.deepEqual(await axeFaults(page), []);
   await row.getByRole('link').click();
-  const ours = page.getByRole('region', { name: 'Our answer' });
-  const theirs = page.getByRole('region', { name: 'Answer of the reference' });
+  const ours = page.getByRole('region', { name: 'our answer', exact: true });
+  const theirs = page.getByRole('region', { name: 'answer of the reference', exact: true });
   await ours.getByText(/"fee": 5000\b/).waitFor();
   await theirs.getByText(/"fee": 5001\b/).waitFor();
   const [left, right] = [await ours.boundingBox(), await theirs.boundingBox()];

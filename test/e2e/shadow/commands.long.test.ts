@@ -1,11 +1,14 @@
 /** The commands of the plugin: the report with its threshold and forms, and the receiver of both services' webhooks. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { runCommand, startDaemon } from '../../helpers/daemon.ts';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { type DaemonInProcess, runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { freePort } from '../../helpers/free-port.ts';
 import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { until } from '../../helpers/until.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
+
+const skip = (await chainMissing()) ?? false;
 
 test('the report fails above its threshold, and comes as a table, as Markdown and as JSON', async (t) => {
   const upstream = await startUpstream();
@@ -103,4 +106,98 @@ test('webhooks of both services are received and compared', async (t) => {
     },
   );
   assert.deepEqual([raw!['webhook'], raw!['missingThere'], open], ['raw', 1, 0]);
+});
+
+test('deliveries of two daemons on one chain are the same, and what one of them lacks is missing', {
+  skip,
+}, async (t) => {
+  const chain = await startChain({ slotMs: 200, time: { kind: 'wall' } });
+  const config = {
+    plugins: ['access', 'enhanced', 'proxy', 'shadow', 'webhooks'],
+    shadow: { share: 0, reference: { url: chain.rpcUrl, products: ['rpc'] } },
+    webhooks: { allowCidrs: ['127.0.0.0/8'], allowHttp: true, allowPorts: null },
+  };
+  const [ours, theirs] = [await startDaemon({ chain, config }), await startDaemon({ chain, config })];
+  t.after(async () => {
+    await ours.stop();
+    await theirs.stop();
+    await chain.stop();
+  });
+  const port = await freePort();
+  const listening = runCommand([
+    'shadow',
+    'listen',
+    '--config',
+    ours.configFile,
+    '--port',
+    String(port),
+    '--seconds',
+    '25',
+    '--wait',
+    '8',
+    '--later',
+    '60000',
+    '--json',
+  ]);
+  const wallet = 'So11111111111111111111111111111111111111112';
+  const create = async ({ apiUrl, key }: DaemonInProcess, side: string, webhookType: string) => {
+    const webhook = {
+      webhookURL: `http://127.0.0.1:${port}/${side}/${webhookType}`,
+      webhookType,
+      accountAddresses: [wallet],
+      transactionTypes: ['ANY'],
+    };
+    const response = await fetch(`${apiUrl}/v0/webhooks?api-key=${key}`, {
+      method: 'POST',
+      body: JSON.stringify(webhook),
+    });
+    return ((await response.json()) as { readonly webhookID: string }).webhookID;
+  };
+  await until(
+    () =>
+      fetch(`http://127.0.0.1:${port}/nothing`, { method: 'POST', body: '[]' }).then(
+        ({ status }) => status === 404,
+        () => false,
+      ),
+    'it listens',
+  );
+  const halted: string[] = [];
+  for (const type of ['raw', 'enhanced']) {
+    await create(ours, 'ours', type);
+    halted.push(await create(theirs, 'theirs', type));
+  }
+  const arrived = (daemon: DaemonInProcess, count: number) =>
+    until(async () => {
+      const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+      const lines = text.match(/^parhelion_webhooks_attempt_steps_total\{[^}]*next="done"[^}]*\} \d+$/gm) ?? [];
+      return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0) >= count;
+    }, `${count} deliveries`);
+  const both = 6;
+  for (let at = 0; at < both; at += 1) await chain.fund(wallet, 1_000_000 + at);
+  for (const daemon of [ours, theirs]) await arrived(daemon, 2 * both);
+  for (const id of halted)
+    await fetch(`${theirs.apiUrl}/v0/webhooks/${id}?api-key=${theirs.key}`, { method: 'DELETE' });
+  const alone = 3;
+  for (let at = 0; at < alone; at += 1) await chain.fund(wallet, 2_000_000 + at);
+  await arrived(ours, 2 * (both + alone));
+  const { code, out } = await listening;
+  assert.equal(code, 0);
+  const { webhooks } = JSON.parse(out) as { webhooks: Record<string, unknown>[] };
+  assert.equal(webhooks.length, 2);
+  for (const one of webhooks) {
+    const { matched, missingHere, missingThere, doubledHere, doubledThere, different, members } = one;
+    assert.deepEqual(
+      { matched, missingHere, missingThere, doubledHere, doubledThere, different, members },
+      {
+        matched: both,
+        missingHere: 0,
+        missingThere: alone,
+        doubledHere: 0,
+        doubledThere: 0,
+        different: 0,
+        members: [],
+      },
+      String(one['webhook']),
+    );
+  }
 });
