@@ -1,5 +1,5 @@
 import { isPlainObject, parseExact } from '../../src/lib/json.ts';
-import { CodedError, OWN_WORK } from '../../src/plugin/plugin.ts';
+import { CodedError, messageOf, OWN_WORK } from '../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
 import type { SinkRow } from '../../src/ports/sink.ts';
@@ -106,7 +106,11 @@ async function readStates(
       dataSlice: { offset: 0, length: MAX_DATA_BYTES },
     };
     const options = { signal, timeoutMs: TIMEOUT_MS, tenant: OWN_WORK };
-    const answer = parsed(await chain.callText('getMultipleAccounts', [some, config], options), some.length);
+    const text = await chain.callText('getMultipleAccounts', [some, config], options).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throw unread(messageOf(error), error);
+    });
+    const answer = parsed(text, some.length);
     if (answer.slot < atLeast) throw unread(`an upstream answered as of slot ${answer.slot}, below ${atLeast}`);
     some.forEach((account, index) => {
       states.set(account, { slot: answer.slot, account: answer.accounts[index]! });

@@ -138,7 +138,10 @@ eachStore('rows that no block contains', ({ store: open }) => {
     // What is older than the first question is not read.
     assert.equal(await readers[0]!.fix([writes], 20, never), 20);
     isAway = true;
-    await assert.rejects(readers[0]!.fix([writes], ledger.finalSlot, never), /nobody answers/);
+    await assert.rejects(readers[0]!.fix([writes], ledger.finalSlot, never), {
+      code: 'SINKS_ACCOUNTS',
+      message: 'accounts cannot be read: nobody answers',
+    });
     isAway = false;
     let to = 20;
     while (to < ledger.finalSlot) {
