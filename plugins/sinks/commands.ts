@@ -4,7 +4,8 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import { EXIT } from '../../src/runtime/errors.ts';
 import { SINK_COMMANDS } from './command-list.ts';
 import { usage } from './errors.ts';
-import { addTask, openTasks, readStates, readTask, type SinkTaskRow, setPaused, type TaskKind } from './store.ts';
+import { describeSinks } from './overview.ts';
+import { addTask, readStates, readTask, type SinkTaskRow, setPaused, type TaskKind } from './store.ts';
 import type { Findings } from './verify.ts';
 
 interface CommandParts {
@@ -43,31 +44,7 @@ function slotOf(options: Options, key: string, otherwise: number | null): number
 }
 
 async function list({ names }: CommandParts, options: Options, io: CommandIo): Promise<void> {
-  const states = await readStates(io.store.read, names);
-  const sinks = [];
-  for (const state of states.values()) {
-    const tasks = await openTasks(io.store.read, state.name);
-    sinks.push({
-      name: state.name,
-      state: state.isPaused
-        ? 'paused'
-        : state.errorCode !== null
-          ? 'failing'
-          : state.last === null
-            ? 'waiting'
-            : 'running',
-      firstSlot: state.first,
-      lastSlot: state.last,
-      error: state.error,
-      tasks: tasks.map(({ id, kind, first_slot: from, last_slot: to, next_slot: next }) => ({
-        id,
-        kind,
-        from,
-        to,
-        next,
-      })),
-    });
-  }
+  const sinks = await describeSinks(io.store.read, names);
   if (options['json'] === true) return io.json(sinks);
   if (sinks.length === 0) return io.line('no sink is configured');
   const rows = sinks.map(({ name, state, firstSlot, lastSlot, error }) => [

@@ -10,7 +10,6 @@ export default defineHostPlugin({
   apiVersion: API_VERSION,
   summary:
     'writes rows of final blocks to PostgreSQL, ClickHouse, NATS, Kafka, files, buckets and pipes, each row exactly once',
-  roles: ['indexer', 'deliverer'],
   config: sinksConfig,
   uses: [kernelLedger, kernelLedgerHolds, kernelPast],
   offers: [sinkKinds, sinkEvents],

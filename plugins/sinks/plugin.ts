@@ -10,6 +10,7 @@ import { misconfigured } from './errors.ts';
 import { createEventReader, createSinkEvents, type EventReader, eventTablesOf } from './events.ts';
 import { readInterfaces } from './interfaces.ts';
 import { createSinkMeter, type SinkMeter } from './meter.ts';
+import { sinkRoutes } from './routes.ts';
 import { compileFilter } from './rows/filter.ts';
 import type { FindProgram } from './rows/read-rows.ts';
 import { ALL_TABLES, ROWS_VERSION } from './rows/tables.ts';
@@ -46,6 +47,16 @@ export function provision(ctx: HostContext<SinksConfig>): void {
   });
   for (const command of sinkCommands({ names: targets.map(({ name }) => name), clock: ctx.clock, random: ctx.random }))
     ctx.command(command);
+  for (const route of sinkRoutes({
+    targets,
+    store: () => ctx.store,
+    clock: ctx.clock,
+    async finalSlot(chain) {
+      const final = (await ctx.use(kernelPast)?.(chain)?.finalSlot()) ?? -1;
+      return final < 0 ? null : final;
+    },
+  }))
+    ctx.http.route(route);
   if (targets.length === 0) return;
   if (ctx.roles.has('indexer')) holdLedger(ctx, targets);
   if (ctx.roles.has('deliverer')) runSinks(ctx, targets, kinds);

@@ -108,6 +108,32 @@ export interface SinkKinds {
 /** Offered by `sinks`. */
 export const sinkKinds: ServiceToken<SinkKinds> = serviceToken('sinks.kinds');
 
+/** What operators see of a sink. */
+export interface SinkView {
+  readonly name: string;
+  readonly kind: string;
+  /** `waiting`: nothing is known of the target yet. */
+  readonly state: 'running' | 'waiting' | 'paused' | 'failing';
+  readonly firstSlot: number | null;
+  readonly lastSlot: number | null;
+  /** Final slots that the target does not have yet; null: not known. */
+  readonly lagSlots: number | null;
+  /** Why it does not go on. */
+  readonly error: string | null;
+  /** What is not done yet. */
+  readonly tasks: readonly {
+    readonly id: string;
+    readonly kind: 'backfill' | 'verify';
+    /** Slots, both inclusive. */
+    readonly from: number;
+    readonly to: number;
+    /** Everything below is done. */
+    readonly next: number;
+    /** Unix milliseconds. */
+    readonly createdAt: number;
+  }[];
+}
+
 /**
  * Rows of what the daemon itself does, which no block contains. They are kept in the store until every sink that writes them has them; each
  * belongs to the first final slot that is known once its transaction has committed.
@@ -119,5 +145,5 @@ export interface SinkEvents {
   add(tx: StoreTx, chain: ChainId, table: string, rows: readonly SinkRow[]): Promise<void>;
 }
 
-/** Offered by `sinks` in the roles `indexer` and `deliverer`. */
+/** Offered by `sinks`. */
 export const sinkEvents: ServiceToken<SinkEvents> = serviceToken('sinks.events');

@@ -16,7 +16,7 @@ import { until } from './until.ts';
 export const SINK_CLIENTS_DIR = fileURLToPath(new URL('./sink-servers/', import.meta.url));
 
 const path = (name: string) => join(SINK_CLIENTS_DIR, name);
-const START_MS = 120_000;
+const START_MS = 600_000;
 
 /** Why these servers, or the clients for them, cannot be used here, or null. With REQUIRE_SINK_SERVERS=1 a reason is an error. */
 export function sinkServersMissing(): string | null {

@@ -96,8 +96,15 @@ const operatorRoutes = [
   // Of a plugin that the default list does not have.
   '/v0/admin/shadow',
   '/v0/admin/shadow/groups/:id',
+  '/v0/admin/sinks',
 ].map((path) => `GET ${path}`);
-const routes = [...merged.routes.map(({ method, path }) => `${method} ${path}`), ...operatorRoutes, 'POST /'];
+const posted = ['pause', 'resume'].map((act) => `POST /v0/admin/sinks/:name/${act}`);
+const routes = [
+  ...merged.routes.map(({ method, path }) => `${method} ${path}`),
+  ...operatorRoutes,
+  ...posted,
+  'POST /',
+];
 /** Parameters have other names on the pages, or stand for a value. */
 const shape = (path: string) =>
   path

@@ -35,6 +35,7 @@ export const ExternalLink = icon('external-link');
 export const FlaskConical = icon('flask-conical');
 export const FolderKanban = icon('folder-kanban');
 export const GitFork = icon('git-fork');
+export const HardDriveDownload = icon('hard-drive-download');
 export const Image = icon('image');
 export const Info = icon('info');
 export const KeyRound = icon('key-round');

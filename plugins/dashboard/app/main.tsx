@@ -9,6 +9,7 @@ import {
   ChevronDown,
   FolderKanban,
   GitFork,
+  HardDriveDownload,
   KeyRound,
   LayoutDashboard,
   ListTree,
@@ -33,6 +34,7 @@ import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
 import { go, href, type Place, usePlace, useWorld, WorldContext } from './place.ts';
 import { KeysPage, ProjectsPage } from './projects.tsx';
 import { ShadowPage } from './shadow.tsx';
+import { SinksPage } from './sinks.tsx';
 import {
   Button,
   Card,
@@ -76,6 +78,7 @@ const OF_DAEMON: readonly Entry[] = [
   { path: 'gaps', name: 'Gaps and backfill', icon: Blocks },
   { path: 'wallets', name: 'Wallets', icon: Wallet },
   { path: 'trees', name: 'Trees', icon: GitFork },
+  { path: 'sinks', name: 'Sinks', icon: HardDriveDownload },
   { path: 'shadow', name: 'Shadow', icon: Scale },
   { path: 'plugins', name: 'Plugins', icon: Puzzle },
   { path: 'config', name: 'Configuration', icon: Settings2 },
@@ -387,6 +390,7 @@ function Page({ place }: { place: Place }) {
   if (area === 'gaps') return <GapsPage />;
   if (area === 'wallets') return <WalletsPage />;
   if (area === 'trees') return <TreesPage />;
+  if (area === 'sinks') return <SinksPage />;
   if (area === 'shadow') return <ShadowPage group={id ?? null} />;
   if (area === 'plugins') return <PluginsPage />;
   if (area === 'config') return <ConfigPage />;

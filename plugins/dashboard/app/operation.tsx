@@ -445,6 +445,8 @@ const WORDS: Readonly<Record<string, string>> = {
   'operator.renew-token': 'Renewed the operator token',
   'interfaces.put': 'Uploaded an interface',
   'interfaces.delete': 'Deleted an interface',
+  'sinks.pause': 'Paused a sink',
+  'sinks.resume': 'Resumed a sink',
 };
 
 /** An entry in words. What nobody has words for is shown as it is. */

@@ -10,7 +10,7 @@ import { finalityAlarmText } from '../../../src/runtime/finality-text.ts';
 import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';
-import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
+import { API, audited, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const MAX_ENTRIES = 200;
 const MAX_GAPS = 50;
@@ -28,6 +28,8 @@ export function operationRoutes(context: PageContext, gaps: GapRecords | undefin
     walletsRoute(context),
     shadowRoute(context),
     failingRoute(context),
+    sinksRoute(context),
+    pauseSinkRoute(context),
   ];
 }
 
@@ -212,6 +214,42 @@ function failingRoute(context: PageContext): Route {
     from: '/v0/admin/webhooks/failing',
     empty: { webhooks: [] },
     summary: 'Webhooks of all projects that are failing; empty without the plugin webhooks',
+  });
+}
+
+function sinksRoute(context: PageContext): Route {
+  return passedOn(context, {
+    path: 'sinks',
+    from: '/v0/admin/sinks',
+    empty: { isOff: true, sinks: [] },
+    summary: 'Sinks and where they stand; empty without the plugin sinks',
+  });
+}
+
+function pauseSinkRoute(context: PageContext): Route {
+  const { daemon, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: `${API}/sinks/:sink/:act`,
+    summary: 'Pause or resume a sink',
+    params: Type.Object({
+      sink: Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$' }),
+      act: Type.Union([Type.Literal('pause'), Type.Literal('resume')]),
+    }),
+    body: Type.Unknown(),
+    bodyOptional: true,
+    replies: { 200: Type.Unknown(), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      demandOperator(session);
+      const { requestId, log, signal, remoteAddress, params } = request;
+      const path = `/v0/admin/sinks/${params.sink}/${params.act}`;
+      const call = { method: 'POST', path, caller: null, requestId, log, signal, remoteAddress };
+      const action = { action: `sinks.${params.act}`, target: params.sink };
+      const { text } = await audited(context, request, session, action, () => daemon.call(call));
+      return json(new JsonText(text));
+    },
   });
 }
 

@@ -45,7 +45,10 @@ async function startBed(t: TestContext, wallet: string): Promise<Bed> {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-sinks-'));
   const chain = await startChain({ slotMs: 400, finalityDepth: 4, time: { kind: 'wall' } });
   const postgres = await startPostgresServer();
+  let last: DaemonProcess | null = null;
   t.after(async () => {
+    // Of a drill that failed: the process of the test would wait for it.
+    await last?.kill();
     await chain.stop();
     await postgres.stop();
     rmSync(folder, { recursive: true, force: true });
@@ -75,7 +78,10 @@ async function startBed(t: TestContext, wallet: string): Promise<Bed> {
     chain,
     postgres,
     folder,
-    start: () => startDaemonProcess({ chain, dataDir, key: KEY, config }),
+    async start() {
+      last = await startDaemonProcess({ chain, dataDir, key: KEY, config });
+      return last;
+    },
     async lastInPostgres() {
       await sleep(LOOK_MS);
       const client = new pg.Client({ connectionString: postgres.url });

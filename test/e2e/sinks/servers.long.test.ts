@@ -43,7 +43,10 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-sinks-'));
   mkdirSync(join(dataDir, 'data'));
   const chain = await startChain({ slotMs: 400, finalityDepth: 4, time: { kind: 'wall' } });
+  let last: DaemonProcess | null = null;
   t.after(async () => {
+    // Of a drill that failed: the process of the test would wait for it.
+    await last?.kill();
     await chain.stop();
     for (const server of servers) await server.stop();
     rmSync(dataDir, { recursive: true, force: true });
@@ -69,7 +72,10 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
   return {
     chain,
     servers,
-    start: () => startDaemonProcess({ chain, dataDir: join(dataDir, 'data'), key: KEY, config, env }),
+    async start() {
+      last = await startDaemonProcess({ chain, dataDir: join(dataDir, 'data'), key: KEY, config, env });
+      return last;
+    },
   };
 }
 
