@@ -12,7 +12,7 @@ const MOST_P99 = 1.05;
 const MOST_CPU = 1.15;
 const SIZES = {
   full: { windows: 20, seconds: 10, perSecond: 1_000 },
-  quick: { windows: 8, seconds: 5, perSecond: 1_000 },
+  quick: { windows: 12, seconds: 5, perSecond: 1_000 },
   smoke: { windows: 1, seconds: 1, perSecond: 200 },
 } as const;
 const CONNECTIONS = 32;

@@ -93,16 +93,30 @@ for (const [name, step, kind] of BAD)
       assert.ok(!`${url} ${JSON.stringify(headers)} ${body}`.includes(bed.daemon.key));
   });
 
-test('the budget of a day is never exceeded', async (t) => {
-  const bed = await startBed({ budget: { requestsPerDay: 10 } });
-  t.after(() => bed.stop());
-  bed.receiver.setFallback(answer(200, {}, '{"jsonrpc":"2.0","id":1,"result":5}'));
-  await bed.ask(SLOTS);
-  await until(async () => (await bed.metric('skipped_total{reason="budget"}')) > 0, 'the budget is used up');
-  await until(async () => (await bed.metric('waiting_requests')) === 0, 'nothing waits');
-  assert.ok(bed.receiver.received.length <= 10, String(bed.receiver.received.length));
-  assert.ok(bed.receiver.received.length > 0);
-});
+const BUDGETS: readonly (readonly [name: string, budget: Readonly<Record<string, number>>])[] = [
+  ['requests', { requestsPerDay: 10 }],
+  // A call has the price of one credit.
+  ['credits', { creditsPerDay: 10 }],
+  // Before a call its longest answer is set aside, and given back when it was shorter.
+  ['bytes', { bytesPerDay: 9_000 }],
+];
+
+for (const [name, budget] of BUDGETS)
+  test(`the budget of ${name} of a day is never exceeded`, async (t) => {
+    const bed = await startBed({ budget, maxBodyBytes: 2_048, maxConcurrent: 2 });
+    t.after(() => bed.stop());
+    const text = '{"jsonrpc":"2.0","id":1,"result":5}';
+    bed.receiver.setFallback(answer(200, {}, text));
+    await bed.ask(SLOTS);
+    await until(async () => (await bed.metric('skipped_total{reason="budget"}')) > 0, 'the budget is used up');
+    await until(async () => (await bed.metric('waiting_requests')) === 0, 'nothing waits');
+    const { received } = bed.receiver;
+    assert.ok(received.length > 0);
+    if (name === 'bytes') {
+      const bytes = received.reduce((sum, { body }) => sum + body.length + text.length, 0);
+      assert.ok(bytes <= 9_000, `${bytes} bytes`);
+    } else assert.ok(received.length <= 10, String(received.length));
+  });
 
 test('when the reference answers, clients get its answers, and ours when it is late', async (t) => {
   const bed = await startBed({ answers: 'reference', answerWithinMs: 150 });

@@ -106,7 +106,9 @@ for (const answers of ['here', 'reference'] as const)
         },
       },
     });
+    let isOver = false;
     t.after(async () => {
+      isOver = true;
       await daemon.kill();
       await reference.close();
       await upstream.stop();
@@ -134,7 +136,6 @@ for (const answers of ['here', 'reference'] as const)
         await ask(`method${asked % (2 * MOST_OF_METHODS)}`);
       }
     };
-    let isOver = false;
     const watch = async () => {
       while (!isOver) {
         const text = await metrics();
@@ -144,7 +145,7 @@ for (const answers of ['here', 'reference'] as const)
         await sleep(20);
       }
     };
-    const watching = watch();
+    const watching = watch().catch((error: unknown) => assert.ok(isOver, String(error)));
     await Promise.all(Array.from({ length: TOGETHER }, worker));
     await until(async () => sumOf(await metrics(), /^parhelion_shadow_held_bytes/) === 0, 'nothing is held');
     isOver = true;

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { agaveMissing } from '../../helpers/agave.ts';
 import { chainMissing } from '../../helpers/chain.ts';
+import { lightMissing } from '../../helpers/light/missing.ts';
 import { PLANTS, type Plant, plantDifference } from '../../helpers/planted-differences.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type ShadowChain, startAgaveShadowChain, startLocalShadowChain } from '../../helpers/shadow-chain.ts';
@@ -53,7 +54,7 @@ async function equalAnswers(bed: ShadowBed): Promise<void> {
   console.error(`${compared} answers: ${equal} equal, ${explained} explained, ${unanswered} not answered`);
 }
 
-const noChain = await chainMissing();
+const noChain = (await chainMissing()) ?? (await lightMissing());
 
 suite('answers compared with those of another daemon', { skip: noChain ?? false }, () => {
   let bed: ShadowBed;
