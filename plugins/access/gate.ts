@@ -28,7 +28,7 @@ import {
 } from './directory.ts';
 import { isKeyForm, keyName } from './keys.ts';
 import type { Meter, ProjectMetrics } from './meter.ts';
-import type { BatchLimits, Limits } from './plans.ts';
+import type { BatchLimits, Limits, Plans } from './plans.ts';
 import {
   type Buckets,
   borrowRates,
@@ -55,6 +55,7 @@ interface GateParts {
   readonly peers: ApiPeers | null;
   /** Where this process gets the credits of calls from; null: it knows what is left. */
   readonly creditLoan: CreditLoan | null;
+  readonly plans: () => Pick<Plans, 'limitsOf'>;
 }
 
 /** The limits of a caller. */
@@ -445,6 +446,15 @@ export function createGate(parts: GateParts): AccessGate {
     debit,
     watch,
     callerOf,
+    planRefusal(plan, items) {
+      const limits = parts.plans().limitsOf(plan, null);
+      if (limits === null) return new GateRefusal('plan');
+      if (items.length > 1) {
+        const refused = batchRefusal(items, limits.batch);
+        if (refused !== null) return refused;
+      }
+      return items.map((item, index) => itemRefusal(item, index, null, limits)).find((found) => found !== null) ?? null;
+    },
     changed(projectId) {
       directory.forget(projectId);
       rights.lookNow();

@@ -11,6 +11,8 @@ export interface Plans {
   has(name: string): boolean;
   /** The limits of a project with this plan; null if the plan does not exist. `overrides` is the stored JSON. */
   limitsOf(plan: string, overrides: string | null): Limits | null;
+  /** Dollars and credits; null: the plan has no price, or no credits. */
+  priceOf(plan: string): { readonly usd: number; readonly credits: number } | null;
 }
 
 /** Cache size of the limits per plan and overrides. */
@@ -22,6 +24,10 @@ export function createPlans(file: PlansFile): Plans {
   return {
     names: Object.keys(file.plans),
     has: (name) => Object.hasOwn(file.plans, name),
+    priceOf(name) {
+      const { priceUsd = 0, creditsLimit = 0 } = (Object.hasOwn(file.plans, name) ? file.plans[name] : undefined) ?? {};
+      return priceUsd > 0 && creditsLimit > 0 ? { usd: priceUsd, credits: creditsLimit } : null;
+    },
     limitsOf(name, overrides) {
       const key = overrides === null ? name : `${name} ${overrides}`;
       const known = made.get(key);

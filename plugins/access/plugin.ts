@@ -66,7 +66,19 @@ export async function provision(ctx: HostContext<AccessConfig>): Promise<void> {
     plans,
     defaultPlan: config.defaultPlan,
   };
-  const gate = createGate({ store, directory, meter, clock, metrics, perProject, log, config, peers, creditLoan });
+  const gate = createGate({
+    store,
+    directory,
+    meter,
+    clock,
+    metrics,
+    perProject,
+    log,
+    config,
+    peers,
+    creditLoan,
+    plans,
+  });
   peers?.answer('flush', () => meter.flush());
   /** Usage counted in any process of the API. */
   const flush = async () => void (await Promise.all([meter.flush(), peers?.askOthers('flush', null)]));

@@ -15,6 +15,7 @@ export interface NewProject {
   readonly wallet?: string;
   /** Day of the month, 1 to 31, on which credit cycles begin; default today's. */
   readonly billingDay?: number;
+  readonly overrides?: Overrides;
 }
 
 export interface ProjectChange {
@@ -56,7 +57,7 @@ export function createProjects(
     if (!plans().has(name)) throw usageError('ACCESS_UNKNOWN_PLAN', `${name}; there are ${plans().names.join(', ')}`);
   };
   return {
-    async create(tx, { name, plan, wallet, billingDay }) {
+    async create(tx, { name, plan, wallet, billingDay, overrides }) {
       demandPlan(plan);
       checkName(name);
       if (wallet !== undefined) checkWallet(wallet);
@@ -70,6 +71,7 @@ export function createProjects(
           name,
           plan,
           wallet: wallet ?? null,
+          ...(overrides === undefined ? {} : { overrides: JSON.stringify(overrides) }),
           created_at: createdAt,
           billing_day: billingDay ?? new Date(createdAt).getUTCDate(),
         })
@@ -303,7 +305,11 @@ const HEARD_MS = 1_000;
 
 /** If `peers` is set, a write returns after all API processes have dropped what they cached, or after `HEARD_MS`. */
 export function createProjectChanges(hints: Hints, peers: ApiPeers | null, clock: Clock): ProjectChanges {
+  let forgetOwn: (projectId: string) => void = () => undefined;
+
   async function tell(projectId: string): Promise<void> {
+    // At once, not when the bus comes round: whoever wrote may use the project next.
+    forgetOwn(projectId);
     const heard = peers?.askOthers(TOPIC, projectId);
     hints.publish(TOPIC, { projectId });
     if (heard === undefined) return;
@@ -317,6 +323,7 @@ export function createProjectChanges(hints: Hints, peers: ApiPeers | null, clock
       tx.onCommit(() => tell(projectId));
     },
     listen(forget) {
+      forgetOwn = forget;
       peers?.answer(TOPIC, (projectId) => forget(String(projectId)));
       return hints.subscribe(TOPIC, (message) => {
         const { projectId } = message as { readonly projectId?: unknown };

@@ -167,7 +167,14 @@ export function createBootstrap({ store, projects, keys, plan }: BootstrapParts)
 export function createAccounts(projects: Projects, keys: Keys, plans: () => Plans): AccessAccounts {
   return {
     hasPlan: (name) => plans().has(name),
-    createProject: async (tx, project) => (await projects.create(tx, project)).id,
+    priceOf: (name) => plans().priceOf(name),
+    createProject: async (tx, { creditsLimit, ...project }) =>
+      (
+        await projects.create(tx, {
+          ...project,
+          ...(creditsLimit === undefined ? {} : { overrides: { creditsLimit } }),
+        })
+      ).id,
     createKey: async (tx, key) => (await keys.create(tx, key)).id,
     async grant(tx, projectId, credits) {
       await projects.grant(tx, projectId, credits);
@@ -177,7 +184,7 @@ export function createAccounts(projects: Projects, keys: Keys, plans: () => Plan
 
 export interface ChargesParts {
   readonly directory: Pick<Directory, 'project'>;
-  readonly meter: Pick<Meter, 'note'>;
+  readonly meter: Pick<Meter, 'note' | 'flush'>;
   readonly clock: Clock;
 }
 
@@ -239,6 +246,7 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
     async isDisabled(projectId) {
       return (await accountOf(projectId))?.isDisabled ?? false;
     },
+    written: () => meter.flush(),
     async left(projectId) {
       const account = await accountOf(projectId);
       if (account === null) return Number.POSITIVE_INFINITY;

@@ -26,8 +26,27 @@ export async function projectFor(tx: StoreTx, { accounts, config }: GiverParts, 
   return project_id;
 }
 
+/** The project of a wallet that paid calls, likewise: it has no credits but those that were paid. */
+export async function payerFor(
+  tx: StoreTx,
+  { accounts, plan }: { readonly accounts: AccessAccounts; readonly plan: string },
+  wallet: string,
+): Promise<string> {
+  const db = tables(tx.db);
+  const known = await db
+    .selectFrom('signup_payers')
+    .select('project_id')
+    .where('wallet', '=', wallet)
+    .executeTakeFirst();
+  if (known !== undefined) return known.project_id;
+  const name = `calls of ${wallet}`;
+  const project_id = await accounts.createProject(tx, { name, plan, wallet, creditsLimit: 0 });
+  await db.insertInto('signup_payers').values({ wallet, project_id }).execute();
+  return project_id;
+}
+
 /** Runs a write again once that met the row of another one. */
-async function withoutConflict<T>(write: () => Promise<T>): Promise<T> {
+export async function withoutConflict<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write();
   } catch (error) {
@@ -47,14 +66,11 @@ interface CheckoutParts extends GiverParts {
   readonly admin: AccessAdmin;
 }
 
-/** What the hosted wire does with payments, projects and keys. */
-export function checkoutActions(
-  parts: CheckoutParts,
-): Pick<HostedParts, 'secret' | 'settle' | 'openMemos' | 'project' | 'addKey'> {
-  const { store, clock, random, accounts, admin, config } = parts;
+/** The key of tokens, checkouts and orders: made once, the same in all processes and after a restart. */
+export function readSecret({ store, random }: Pick<CheckoutParts, 'store' | 'random'>): () => Promise<Buffer> {
   let secret: Promise<Buffer> | undefined;
 
-  async function readSecret(): Promise<Buffer> {
+  async function read(): Promise<Buffer> {
     const look = () => tables(store.read).selectFrom('signup_secret').select('secret').executeTakeFirst();
     const made = Buffer.from(random.bytes(SECRET_BYTES)).toString('hex');
     if ((await look()) === undefined)
@@ -68,6 +84,22 @@ export function checkoutActions(
     return Buffer.from((await look())?.secret ?? made, 'hex');
   }
 
+  return () => {
+    secret ??= read().catch((error: unknown) => {
+      secret = undefined;
+      throw error;
+    });
+    return secret;
+  };
+}
+
+/** What the hosted wire does with payments, projects and keys. */
+export function checkoutActions(
+  parts: CheckoutParts,
+): Pick<HostedParts, 'secret' | 'settle' | 'openMemos' | 'project' | 'addKey'> {
+  const { store, clock, random, accounts, admin, config } = parts;
+  const secret = readSecret({ store, random });
+
   /** False: somebody was faster. */
   async function give(tx: StoreTx, wallet: string, payment: { readonly signature: string; readonly wallet: string }) {
     const mine = tables(tx.db)
@@ -78,6 +110,7 @@ export function checkoutActions(
       .set({ claimed_at: clock.now() })
       .where('is_final', '=', 1)
       .where('claimed_at', 'is', null)
+      .where('credits', 'is', null)
       .executeTakeFirst();
     if (Number(numUpdatedRows) === 0) return;
     const projectId = await projectFor(tx, parts, wallet);
@@ -86,18 +119,13 @@ export function checkoutActions(
   }
 
   return {
-    secret() {
-      secret ??= readSecret().catch((error: unknown) => {
-        secret = undefined;
-        throw error;
-      });
-      return secret;
-    },
+    secret,
     async settle(wallet, memo) {
       const rows = await tables(store.read)
         .selectFrom('signup_payments')
         .select(['signature', 'wallet', 'is_final', 'claimed_at'])
         .where('memo', '=', memo)
+        .where('credits', 'is', null)
         .limit(MAX_OPEN)
         .execute();
       // Who pays a checkout twice gets its credits twice.
@@ -113,6 +141,7 @@ export function checkoutActions(
         .where('wallet', '=', wallet)
         .where('is_final', '=', 1)
         .where('claimed_at', 'is', null)
+        .where('credits', 'is', null)
         .where('memo', 'is not', null)
         .limit(MAX_OPEN)
         .execute();

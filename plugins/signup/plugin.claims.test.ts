@@ -19,7 +19,7 @@ import { migrations, tables } from './tables.ts';
 const bytes = (seed: number) => new Uint8Array(32).fill(seed);
 const TREASURY = bytes(200);
 const PRICE = 1_000;
-const terms = readTerms({ treasury: encode32(TREASURY), lamports: PRICE, tokens: [], plan: 'agent', credits: 0 });
+const terms = readTerms({ treasury: encode32(TREASURY), lamports: PRICE, tokens: [] });
 
 interface Paid {
   readonly from: number;

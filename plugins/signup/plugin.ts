@@ -1,6 +1,7 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { sha256Hex, signupMessage } from '../../src/lib/signup-message.ts';
+import type { HostContext } from '../../src/plugin/host.ts';
 import {
   type BlockProcessor,
   type ChainBlock,
@@ -31,40 +32,50 @@ import { address, count, EXAMPLES, mint, orNull, slot, text } from '../../src/so
 import { checkoutActions, projectFor } from './checkout.ts';
 import { SIGNUP_ERRORS, type SignupConfig } from './config.ts';
 import { type HostedParts, hostedRoutes } from './hosted.ts';
+import { ORDER_PREFIX } from './per-call/orders.ts';
+import type { CallTerms } from './per-call/plugin.ts';
 import { type PaymentRow, tables } from './tables.ts';
 
-export function provision(ctx: PluginContext<SignupConfig>): void {
+export async function provision(ctx: HostContext<SignupConfig>): Promise<void> {
   const { config, store, clock, use, http, blocks, onStart } = ctx;
   const accounts = use(accessAccounts);
   if (accounts === undefined)
     throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
-  const terms = readTerms(config);
-  http.route(termsRoute(terms, config.plan, config.credits));
-  http.route(claimRoute(createClaims({ store, clock, accounts, config })));
-  const usdc = centsOf(terms);
   const admin = use(accessAdmin);
-  if (usdc !== null && admin !== undefined)
+  const outcomes = ctx.metrics.counter('call_payments_total', 'payments of single calls, by outcome', ['outcome']);
+  const calls = config.perCall.enabled
+    ? await (await import('./per-call/plugin.ts')).addPerCall(ctx, accounts, outcomes)
+    : null;
+  const terms = calls !== null && hasNoPrice(config) ? null : readTerms(config);
+  if (terms !== null) http.route(termsRoute(terms, config.plan, config.credits));
+  http.route(claimRoute(createClaims({ store, clock, accounts, config })));
+  const usdc = terms === null ? null : centsOf(terms);
+  if (terms !== null && usdc !== null && admin !== undefined)
     for (const route of hostedRoutes(hostedParts(ctx, { accounts, admin, terms, usdc }))) http.route(route);
-  blocks.on(createProcessor(terms));
+  blocks.on(createProcessor(terms, calls));
   // The next payment of the wallet makes a new project.
   use(accessRemoval)?.onDelete(async (tx, project) => {
-    await tables(tx.db).deleteFrom('signup_projects').where('project_id', '=', project).execute();
+    for (const table of ['signup_projects', 'signup_payers'] as const)
+      await tables(tx.db).deleteFrom(table).where('project_id', '=', project).execute();
   });
   onStart(() => {
     if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
   });
 }
 
-/** Keeps the payments of the main chain. What was claimed is never forgotten, so that nothing is given for it again. */
-export function createProcessor(terms: Terms): BlockProcessor {
+/**
+ * Keeps the payments of the main chain: of sign-ups with the terms, and of calls. What was claimed is never forgotten, so that nothing is given for
+ * it again.
+ */
+export function createProcessor(terms: Terms | null, calls: CallTerms | null = null): BlockProcessor {
   return {
     name: 'signup',
     version: 1,
     chains: ['main'],
     outOfOrder: true,
-    addresses: async () => [terms.treasury],
+    addresses: async () => [...new Set([terms?.treasury, calls?.place()?.treasury].filter((one) => one !== undefined))],
     async apply(tx, block, _chain, how) {
-      const rows = findPayments(block, terms).map(({ signature, wallet, symbol, amount, memo }) => ({
+      const rows = findPayments(block, terms, calls).map(({ signature, wallet, symbol, amount, memo, credits }) => ({
         signature,
         wallet,
         symbol,
@@ -75,6 +86,8 @@ export function createProcessor(terms: Terms): BlockProcessor {
         key_hash: null,
         project_id: null,
         memo,
+        credits,
+        used_at: null,
       }));
       if (rows.length === 0) return;
       await tables(tx.db)
@@ -112,41 +125,70 @@ interface Payment {
   readonly amount: bigint;
   /** Of its memo instruction, if it can name a checkout. */
   readonly memo: string | null;
+  /** What it has bought for calls; null: it pays a sign-up. */
+  readonly credits: number | null;
 }
 
 /** At most one payment for each wallet and transaction. Pure; failed transactions pay nothing. */
-function findPayments(block: ChainBlock, terms: Terms): Payment[] {
-  const treasury = block.keys.find(terms.treasuryKey);
+function findPayments(block: ChainBlock, terms: Terms | null, calls: CallTerms | null): Payment[] {
+  return [
+    ...(terms === null
+      ? []
+      : findTransfers(
+          block,
+          terms.treasuryKey,
+          (memo) => calls === null || !isOrder(memo),
+          (byMint) => {
+            const paid = terms.prices.find(({ mint, amount }) => (byMint.get(mint) ?? 0n) >= amount);
+            return paid === undefined
+              ? null
+              : { symbol: paid.symbol, amount: byMint.get(paid.mint) ?? 0n, credits: null };
+          },
+        )),
+    ...findCallPayments(block, calls),
+  ];
+}
+
+/** What wallets paid for calls: with an order as memo, so that no payment counts for a sign-up too. */
+function findCallPayments(block: ChainBlock, calls: CallTerms | null): Payment[] {
+  const place = calls?.place() ?? null;
+  if (calls === null || place === null) return [];
+  return findTransfers(block, place.treasuryKey, isOrder, (byMint) => {
+    const amount = byMint.get(place.mint) ?? 0n;
+    const credits = amount > 0n ? calls.creditsOf(amount) : 0;
+    return credits < 1 ? null : { symbol: CALLS, amount, credits };
+  });
+}
+
+const isOrder = (memo: string | null) => memo?.startsWith(ORDER_PREFIX) === true;
+
+function findTransfers(
+  block: ChainBlock,
+  to: Uint8Array,
+  wants: (memo: string | null) => boolean,
+  read: (byMint: Amounts) => Pick<Payment, 'symbol' | 'amount' | 'credits'> | null,
+): Payment[] {
+  const treasury = block.keys.find(to);
   if (treasury < 0) return [];
   return block.transactions.flatMap((tx) => {
     if (tx.isVote || tx.error !== null) return [];
     if (!tx.keys.includes(treasury) && !tx.tokenOwners.includes(treasury)) return [];
+    const memo = memoOf(tx, block);
+    if (!wants(memo)) return [];
     const moved = arrivals(readMovements(tx, block.keys), tx.keys, treasury);
     return [...moved].flatMap(([wallet, byMint]) => {
-      const paid = terms.prices.find(({ mint, amount }) => (byMint.get(mint) ?? 0n) >= amount);
-      return paid === undefined ? [] : [paymentOf(tx.signature, wallet, paid, byMint, memoOf(tx, block))];
+      const paid = read(byMint);
+      return paid === null ? [] : [{ signature: tx.signature, wallet, memo, ...paid }];
     });
   });
 }
 
-const paymentOf = (
-  signature: string,
-  wallet: string,
-  { symbol, mint }: Price,
-  byMint: Amounts,
-  memo: string | null,
-): Payment => ({
-  signature,
-  wallet,
-  symbol,
-  amount: byMint.get(mint) ?? 0n,
-  memo,
-});
-
-/** Ids of checkouts are shorter. */
+/** Ids of checkouts and orders are shorter. */
 const MAX_MEMO = 40;
+/** Symbol of payments of calls. */
+const CALLS = 'calls';
 
-/** The text of the first memo of a transaction, if it can be the id of a checkout. */
+/** The text of the first memo of a transaction, if it can be the id of a checkout, or an order. */
 function memoOf({ instructions, keys }: NormalTransaction, block: ChainBlock): string | null {
   const memo = instructions.find(({ programIndex }) =>
     MEMO_PROGRAMS.includes(block.keys.base58(keys[programIndex] ?? 0)),
@@ -249,6 +291,7 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
       .where('wallet', '=', wallet)
       .where('is_final', '=', 1)
       .where('claimed_at', 'is', null)
+      .where('credits', 'is', null)
       .executeTakeFirst();
     if (Number(numUpdatedRows) === 0) return null;
     const projectId = await projectFor(tx, { clock, accounts, config }, wallet);
@@ -263,6 +306,22 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
     return projectId;
   }
 
+  /** A key for what a wallet has paid for calls, likewise once for each payment; the credits came before. */
+  async function openProject(tx: StoreTx, { wallet, payment, key }: Claim): Promise<string | null> {
+    const mine = tables(tx.db)
+      .updateTable('signup_payments')
+      .set({ key_hash: sha256Hex(key) })
+      .where('signature', '=', payment)
+      .where('wallet', '=', wallet)
+      .where('credits', 'is not', null)
+      .where('project_id', 'is not', null)
+      .where('key_hash', 'is', null);
+    const row = await mine.returning('project_id').executeTakeFirst();
+    if (row?.project_id == null) return null;
+    await accounts.createKey(tx, { projectId: row.project_id, name: `calls ${payment.slice(0, 8)}`, key });
+    return row.project_id;
+  }
+
   const look = ({ wallet, payment }: Claim): Promise<PaymentRow | undefined> =>
     tables(store.read)
       .selectFrom('signup_payments')
@@ -275,16 +334,19 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
     // A look first: those who wait for their block must not queue for the write lock.
     const row = await look(claim);
     if (row === undefined) return { kind: 'unknown' };
-    if (row.claimed_at === null && row.is_final !== 1) return { kind: 'waiting', slot: row.slot };
-    if (row.claimed_at === null) {
-      const write = () => store.write((tx) => spend(tx, claim));
+    const isOpen = row.credits === null ? row.claimed_at === null : row.key_hash === null;
+    const isNotGiven = row.credits !== null && row.project_id === null;
+    if ((isOpen && row.is_final !== 1) || isNotGiven) return { kind: 'waiting', slot: row.slot };
+    if (isOpen) {
+      const give = row.credits === null ? spend : openProject;
+      const write = () => store.write((tx) => give(tx, claim));
       const projectId = await write().catch((error: unknown) => {
         if (codeOf(error) !== 'STORE_CONFLICT') throw error;
         return write();
       });
       if (projectId !== null) return { kind: 'given', projectId };
     }
-    const now = row.claimed_at === null ? await look(claim) : row;
+    const now = isOpen ? await look(claim) : row;
     if (now?.project_id != null && now.key_hash === sha256Hex(claim.key))
       return { kind: 'given', projectId: now.project_id };
     return { kind: 'spent' };
@@ -311,8 +373,15 @@ interface Terms {
 
 const SOL_DECIMALS = 9;
 
+/** Whether nothing is set that a sign-up needs. */
+const hasNoPrice = ({ lamports, tokens }: SignupConfig) => lamports === null && tokens.length === 0;
+
 /** Errors: SIGNUP_CONFIG, exit 78. */
-export function readTerms({ treasury, lamports, tokens }: SignupConfig): Terms {
+export function readTerms({
+  treasury,
+  lamports,
+  tokens,
+}: Pick<SignupConfig, 'treasury' | 'lamports' | 'tokens'>): Terms {
   const treasuryKey = treasury === null ? null : decode32(treasury);
   if (treasury === null || treasuryKey === null) throw refused('signup.treasury is no address');
   const sol =

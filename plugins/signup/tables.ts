@@ -17,12 +17,18 @@ export interface PaymentRow {
   project_id: string | null;
   /** Text of its memo instruction, which names a checkout; null: none, or longer than one. */
   memo: string | null;
+  /** What a payment of calls has bought; null: it pays a sign-up. */
+  credits: number | null;
+  /** Unix milliseconds; null: no answer was given for it. */
+  used_at: number | null;
 }
 
 interface SignupTables {
   signup_payments: PaymentRow;
   /** The project of each wallet that signed up. */
   signup_projects: { wallet: string; project_id: string };
+  /** The project of each wallet that paid calls: it has what was paid, and nothing of its plan. */
+  signup_payers: { wallet: string; project_id: string };
   /** One row: the key of tokens and checkouts, 32 bytes in hexadecimal. */
   signup_secret: { id: number; secret: string };
 }
@@ -72,6 +78,20 @@ export const migrations: readonly Migration[] = [
         .createTable('signup_secret')
         .addColumn('id', 'integer', (column) => column.primaryKey())
         .addColumn('secret', 'text', (column) => column.notNull())
+        .execute();
+    },
+  },
+  {
+    version: 3,
+    name: 'add payments of calls',
+    breaking: false,
+    async up(tx) {
+      await tx.db.schema.alterTable('signup_payments').addColumn('credits', 'bigint').execute();
+      await tx.db.schema.alterTable('signup_payments').addColumn('used_at', 'bigint').execute();
+      await tx.db.schema
+        .createTable('signup_payers')
+        .addColumn('wallet', 'text', (column) => column.primaryKey())
+        .addColumn('project_id', 'text', (column) => column.notNull())
         .execute();
     },
   },

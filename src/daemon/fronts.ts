@@ -141,7 +141,7 @@ function createApi(
 ) {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
-  const { gate, sockets, routes, tracer } = merged;
+  const { gate, paywall, sockets, routes, tracer } = merged;
   const rpc = createRpcFront({
     core,
     log,
@@ -161,6 +161,7 @@ function createApi(
     log,
     rpc,
     gate,
+    paywall,
     sockets,
     tracer,
     version,

@@ -8,6 +8,7 @@ import type {
   Gate,
   HostContext,
   HostPluginDefinition,
+  Paywall,
   RpcFallback,
   SocketHandler,
 } from '../plugin/host.ts';
@@ -286,6 +287,7 @@ function hintsOf(bus: Bus, id: string): Hints {
 /** Parts that at most one plugin registers, with their names in errors. */
 const SINGLE_PARTS = {
   gate: 'the gate',
+  paywall: 'the payments of calls',
   rpcFallback: 'the JSON-RPC fallback',
   sockets: 'the websockets',
   tracer: 'the tracer',
@@ -350,6 +352,7 @@ export function createRegistration(id: string, clock: Clock, log: Log): Registra
       parser: (parser) => push(parsers, parser, 'parser'),
       host: {
         gate: (gate) => set('gate', gate),
+        paywall: (paywall) => set('paywall', paywall),
         rpcFallback: (fallback) => set('rpcFallback', fallback),
         sockets: (sockets) => set('sockets', sockets),
         tracer: (tracer) => set('tracer', tracer),
@@ -422,6 +425,7 @@ export interface Merged {
   readonly commands: readonly Command[];
   readonly parsers: readonly ContributedParser[];
   readonly gate: Gate | null;
+  readonly paywall: Paywall | null;
   readonly rpcFallback: RpcFallback | null;
   readonly sockets: SocketHandler | null;
   readonly tracer: Tracer | null;
@@ -463,6 +467,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     commands: all('commands').flatMap((list) => list ?? []),
     parsers: all('parsers').flatMap((list) => list ?? []),
     gate: all('gate').find((gate) => gate !== undefined) ?? null,
+    paywall: all('paywall').find((paywall) => paywall !== undefined) ?? null,
     rpcFallback: all('rpcFallback').find((fallback) => fallback !== undefined) ?? null,
     sockets: all('sockets').find((sockets) => sockets !== undefined) ?? null,
     tracer: all('tracer').find((tracer) => tracer !== undefined) ?? null,

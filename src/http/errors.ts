@@ -19,6 +19,8 @@ export interface Fault {
   readonly details: string | undefined;
   readonly retryAfterS: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** Further members of the body, whatever its shape. */
+  readonly members?: Readonly<Record<string, unknown>> | undefined;
   readonly rpc: RpcFault;
   /** Set if the gate refused the call. */
   readonly refusal: GateRefusalReason | undefined;
@@ -148,7 +150,7 @@ function fromRefusal(error: GateRefusal): Fault {
 }
 
 function fromRequestError(error: RequestError): Fault {
-  const { status, message, details, headers } = error;
+  const { status, message, details, headers, members } = error;
   const usual = status === 429 || status === 503 ? 1 : undefined;
   const retryAfterS = error.retryAfterS === null ? undefined : (error.retryAfterS ?? usual);
   return make(status, message, rpcNameOf(status), {
@@ -156,6 +158,7 @@ function fromRequestError(error: RequestError): Fault {
     rpcDetails: details ?? message,
     retryAfterS,
     headers,
+    members,
     // An oversized or encoded body is refused before it is parsed as JSON-RPC, so its HTTP status stays.
     rpcStatus: status === 413 || status === 415 ? status : undefined,
   });
@@ -191,6 +194,7 @@ function fromRpcError(error: RpcError): Fault {
 
 function rpcNameOf(status: number): RpcCodeName {
   if (status === 401) return 'unauthorized';
+  if (status === 402) return 'paymentRequired';
   if (status === 403) return 'forbidden';
   if (status === 404) return 'notFound';
   if (status === 413 || status === 415) return 'invalidRequest';
@@ -207,6 +211,7 @@ interface MakeOptions {
   readonly rpcStatus?: number | undefined;
   readonly retryAfterS?: number | undefined;
   readonly headers?: Readonly<Record<string, string>>;
+  readonly members?: Readonly<Record<string, unknown>> | undefined;
 }
 
 function make(status: number, message: string, rpc: RpcCodeName, options: MakeOptions): Fault {
@@ -217,6 +222,7 @@ function make(status: number, message: string, rpc: RpcCodeName, options: MakeOp
     details: options.details,
     retryAfterS: options.retryAfterS,
     headers: options.headers ?? {},
+    members: options.members,
     rpc: {
       code: entry.code,
       message: options.rpcMessage ?? entry.message,

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BudgetLedger } from '../budgets.ts';
 import { Bag, type InBag } from '../lib/bag.ts';
-import type { Admission } from '../plugin/host.ts';
+import type { Admission, CallPayment } from '../plugin/host.ts';
 import type { CallContext, ErrorShape } from '../plugin/plugin.ts';
 import { type Caller, OWN_WORK, type Tenant } from '../ports/access.ts';
 import type { Tapping } from '../ports/answer-tap.ts';
@@ -39,9 +39,13 @@ export class Exchange implements CallContext, InBag {
   /** The answer ended before it was complete, after its head was sent. */
   isBroken = false;
   admission: Admission | null = null;
+  /** What the caller has paid for this request; null: it has a key, or needs none. */
+  payment: CallPayment | null = null;
   /** Its answer is compared; null: it is not, or has been handed over. */
   tapping: Tapping | null = null;
   #charge: Chargeable | null = null;
+  /** Credits that `chargeNow` has charged. */
+  #paid = 0;
   /** The request has ended: `#charge` will not be used again. */
   #hasEnded = false;
   /** An answer was started; nothing else may be written. */
@@ -139,14 +143,31 @@ export class Exchange implements CallContext, InBag {
 
   /** Charged once, when the sent bytes are known; at once if the client disconnected before. */
   onEnd(charge: Chargeable): void {
-    if (this.#hasEnded) this.credits = charge.charge(this.bytesOut);
-    else this.#charge = charge;
+    if (!this.#hasEnded) this.#charge = charge;
+    else if (this.payment === null) this.credits = charge.charge(this.bytesOut);
+    else charge.drop();
+  }
+
+  /** Whether the answer, whose status is known, will be charged. */
+  isDue(): boolean {
+    return this.#charge?.isDue() ?? false;
+  }
+
+  /** Charges before the answer is sent. */
+  chargeNow(): void {
+    const charge = this.#charge;
+    this.#charge = null;
+    this.#paid = charge?.charge(0) ?? 0;
   }
 
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.credits = this.#charge?.charge(this.bytesOut) ?? 0;
+    this.credits = this.#paid;
+    if (this.payment === null) this.credits = this.#charge?.charge(this.bytesOut) ?? 0;
+    // What was paid for one by one was charged before the answer was sent, or not at all.
+    else this.#charge?.drop();
+    this.payment?.end();
   }
 }
 
@@ -154,6 +175,10 @@ export class Exchange implements CallContext, InBag {
 export interface Chargeable {
   /** Returns the credits charged. */
   charge(bytesOut: number): number;
+  /** Whether anything would be charged. */
+  isDue(): boolean;
+  /** Ends it without a charge. */
+  drop(): void;
 }
 
 export interface ExchangeInit {

@@ -4,7 +4,7 @@ import type { BudgetLedger } from '../budgets.ts';
 import { apiProcesses, type CoreConfig } from '../config/core.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { derived } from '../lib/reloadable.ts';
-import type { Gate, SocketHandler } from '../plugin/host.ts';
+import type { Gate, Paywall, SocketHandler } from '../plugin/host.ts';
 import type { Reply, Route } from '../plugin/plugin.ts';
 import type { TapSeat } from '../ports/answer-tap.ts';
 import type { Clock, Random } from '../ports/clock.ts';
@@ -31,6 +31,7 @@ export interface HttpFrontOptions {
   readonly routes: readonly Route[];
   readonly rpc: RpcFront;
   readonly gate: Gate | null;
+  readonly paywall?: Paywall | null;
   readonly sockets: SocketHandler | null;
   readonly tracer?: Tracer | null;
   readonly log: Log;

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { maskKeys, maskMethod, maskPath, maskQuery, shortName } from '../lib/mask-keys.ts';
-import type { Gate } from '../plugin/host.ts';
+import type { Gate, Paywall } from '../plugin/host.ts';
 import { type ErrorShape, GateRefusal, type Reply, RequestError, type Route } from '../plugin/plugin.ts';
 import type { TapSeat } from '../ports/answer-tap.ts';
 import type { Clock, Random } from '../ports/clock.ts';
@@ -16,6 +16,7 @@ import { faultOf, timeoutFault } from './errors.ts';
 import { createInFlight, Exchange, type InFlight } from './exchange.ts';
 import type { RpcAnswer, RpcFront } from './json-rpc/front.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
+import { payForCalls, usePayment } from './payment.ts';
 import { credentialsOf } from './query.ts';
 import { checkHead, createResponder, JSON_TYPE, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
 import { handleRest, injectCall, injectRpc, peekCall, takeBody } from './rest.ts';
@@ -29,6 +30,8 @@ interface PipelineOptions {
   /** Answers `POST /`; null if that path is an ordinary one. */
   readonly rpc: RpcFront | null;
   readonly gate: Gate | null;
+  /** Null or absent: every call needs a key. */
+  readonly paywall?: Paywall | null;
   /** What a browser gets that opens `/`. */
   readonly home: Reply;
   readonly log: Log;
@@ -95,7 +98,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     isLocalChain,
     answered: (exchange) => inFlight.setBusy(exchange, false),
   });
-  const rest = { gate: options.gate, deadlines, responder, inFlight, taps };
+  const rest = { gate: options.gate, paywall: options.paywall ?? null, deadlines, responder, inFlight, taps };
   const connectionLimit = createConnectionLimit(core.http.maxConnections, meter);
   const connections = createConnections((exchange) => finish(exchange), connectionLimit);
   const slowestMethod = {
@@ -236,7 +239,9 @@ function fail(responder: Responder, exchange: Exchange, error: unknown): void {
   if (error instanceof RequestError && error.isCharged) exchange.isCharged = true;
   const fault = faultOf(error, exchange.requestId);
   if (fault.unexpected) exchange.log.error({ err: error, route: exchange.route }, 'a request failed');
-  responder.sendFault(exchange, fault);
+  // A call that was paid for, or could be, is known by its id.
+  const isOfPaid = fault.status === 402 || exchange.payment !== null;
+  responder.sendFault(exchange, fault, isOfPaid && exchange.rpcId !== null ? { rpcId: exchange.rpcId() } : {});
 }
 
 /** The answer was sent, or the client disconnected. */
@@ -368,6 +373,7 @@ const MAX_LABEL = 512;
 export interface RootParts {
   readonly rpc: RpcFront;
   readonly gate: Gate | null;
+  readonly paywall: Paywall | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
   readonly bodyLimitBytes: () => number;
@@ -391,6 +397,14 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
     if (fault.refusal === undefined) throw error;
     const peeked = await peekCall(parts, exchange);
     const recovered = rpc.recover(peeked.head);
+    if (fault.refusal === 'no-key' && parts.paywall !== null && peeked.complete && !recovered.open) {
+      exchange.rpcId = () => recovered.id ?? 'null';
+      checkBodyEncoding(exchange.request, peeked.bytes);
+      if (await payForCalls(parts, exchange, error, rpc.itemsOf(peeked.bytes))) {
+        await answerRoot(parts, exchange, peeked.bytes);
+        return;
+      }
+    }
     if (fault.refusal !== 'no-key' || !recovered.open || !peeked.complete) {
       responder.sendFault(exchange, fault, {
         rpcId: recovered.id ?? 'null',
@@ -402,6 +416,11 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
     checkBodyEncoding(exchange.request, body);
   }
   body ??= await takeBody(parts, exchange, parts.bodyLimitBytes());
+  await answerRoot(parts, exchange, body);
+}
+
+async function answerRoot(parts: RootParts, exchange: Exchange, body: Buffer): Promise<void> {
+  const { responder, rpc } = parts;
   exchange.rpcId = idReader(rpc, body);
   beginTap(parts.taps, exchange, body);
   const given = rpc.handleHttp(body, exchange);
@@ -410,7 +429,15 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
   exchange.rpcFailed = answer.failed;
   // The bill without the answer: what waits for the client is counted once.
   exchange.onEnd(answer.bill);
-  responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
+  const content = exchange.payment === null ? answer.body : await paidBody(rpc, exchange, answer.body);
+  responder.send(exchange, answer.status, content === null ? null : JSON_TYPE, answer.headers, content);
+}
+
+/** The whole body, after the payment is used up: a stream that breaks off is no answer, and costs nothing. */
+async function paidBody(rpc: RpcFront, exchange: Exchange, body: RpcAnswer['body']): Promise<string | Buffer | null> {
+  const whole = body === null ? null : await rpc.wholeOf(body);
+  await usePayment(exchange);
+  return whole;
 }
 
 /**

@@ -69,6 +69,7 @@ export function createResponder(options: ResponderOptions): Responder {
     if (close) list.push('Connection', 'close');
     const rate = exchange.admission?.headers;
     if (rate !== undefined) pushAll(list, rate);
+    if (exchange.payment !== null) pushAll(list, exchange.payment.headers);
     pushAll(list, extra);
     return list;
   };
@@ -312,10 +313,19 @@ export function errorAnswer(fault: Fault, shape: ErrorShape, rpcId = 'null'): Er
   if (shape === 'text')
     return { status: fault.status, contentType: 'text/plain; charset=utf-8', body: textBody(fault), headers };
   if (shape === 'rpc')
-    return { status: fault.rpc.status, contentType: JSON_TYPE, body: rpcErrorText(fault.rpc, rpcId), headers };
+    return {
+      status: fault.rpc.status,
+      contentType: JSON_TYPE,
+      body: withMembers(rpcErrorText(fault.rpc, rpcId), fault),
+      headers,
+    };
   const value = shape === 'admin' ? adminBody(fault) : shape === 'wallet' ? walletBody(fault) : plainBody(fault);
-  return { status: fault.status, contentType: JSON_TYPE, body: JSON.stringify(value), headers };
+  return { status: fault.status, contentType: JSON_TYPE, body: withMembers(JSON.stringify(value), fault), headers };
 }
+
+/** Adds the members of a fault to the text of an object. */
+const withMembers = (text: string, { members }: Fault) =>
+  members === undefined ? text : `${text.slice(0, -1)},${JSON.stringify(members).slice(1)}`;
 
 /** The error shape of paths without a route. */
 export function shapeOfPath(path: string): ErrorShape {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { BudgetLedger } from '../budgets.ts';
 import { stringify } from '../lib/json.ts';
-import type { Admission, Gate } from '../plugin/host.ts';
+import type { Admission, Gate, Paywall } from '../plugin/host.ts';
 import {
   type CallContext,
   GateRefusal,
@@ -21,6 +21,7 @@ import type { RpcFront } from './json-rpc/front.ts';
 import { payForSize } from './json-rpc/prepare.ts';
 import { recoverCall } from './json-rpc/scan.ts';
 import { HandlerContext } from './lazy-signal.ts';
+import { payForCalls, usePayment } from './payment.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
 import { type CompiledRoute, parseTarget, type Router, type Target } from './router.ts';
@@ -28,6 +29,7 @@ import { beginTap } from './tapping.ts';
 
 interface RestParts {
   readonly gate: Gate | null;
+  readonly paywall: Paywall | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
   readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
@@ -44,7 +46,7 @@ export async function handleRest(
   const { route } = compiled;
   if (route.auth === 'key' || route.auth === 'optional-key') {
     try {
-      await admit(parts.gate, exchange, compiled);
+      await admit(parts, exchange, compiled);
     } catch (error) {
       if (route.errors !== 'rpc' || !(await refuseCall(parts, exchange, error))) throw error;
       return;
@@ -58,9 +60,26 @@ export async function handleRest(
   const { target, admission } = exchange;
   const request = readRequest(exchange, { method, headers, target, rawBody, admission }, compiled, params);
   watchHandler(parts, exchange, compiled.timeoutMs);
-  const reply = await route.handler(request);
+  const reply = await (exchange.payment === null ? route.handler(request) : paidReply(route, request, exchange));
   if (reply.json instanceof JsonText) exchange.ownCredits = reply.json.credits;
   parts.responder.sendReply(exchange, reply);
+}
+
+/** The reply of a handler, after the payment is used up. An error that costs nothing leaves the payment as it is. */
+async function paidReply(route: CompiledRoute['route'], request: RouteRequest, exchange: Exchange): Promise<Reply> {
+  let reply: Reply;
+  try {
+    reply = await route.handler(request);
+  } catch (error) {
+    if (error instanceof RequestError && error.isCharged) exchange.isCharged = true;
+    exchange.status = faultOf(error, exchange.requestId).status;
+    await usePayment(exchange);
+    throw error;
+  }
+  exchange.status = reply.status;
+  if (reply.json instanceof JsonText) exchange.ownCredits = reply.json.credits;
+  await usePayment(exchange);
+  return reply;
 }
 
 // This and `chargeOf` are no closures of async functions: those, kept by the exchange, let every request live until the next major
@@ -82,20 +101,26 @@ async function refuseCall(parts: RestParts, exchange: Exchange, error: unknown):
   return true;
 }
 
-async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRoute): Promise<void> {
+async function admit({ gate, paywall }: RestParts, exchange: Exchange, compiled: CompiledRoute): Promise<void> {
   const { route } = compiled;
   const credentials = credentialsOf(exchange.target.query, exchange.request.headers);
   if (route.auth === 'optional-key' && !givesKey(credentials)) return;
   // Without a gate no key is valid.
   if (gate === null) throw new GateRefusal('no-key');
-  exchange.caller = await gate.authenticate(credentials, exchange.remoteAddress);
-  const admission = await gate.admit(exchange.caller, compiled.items);
+  try {
+    exchange.caller = await gate.authenticate(credentials, exchange.remoteAddress);
+  } catch (error) {
+    if (!(await payForCalls({ gate, paywall }, exchange, error, compiled.items))) throw error;
+  }
+  const admission = await gate.admit(exchange.caller as Caller, compiled.items);
   exchange.admission = admission;
   exchange.onEnd(chargeOf(exchange, compiled, admission));
 }
 
 function chargeOf(exchange: Exchange, compiled: CompiledRoute, admission: Admission): Chargeable {
   return {
+    isDue: () => isCharged(compiled, exchange.status) || exchange.isCharged,
+    drop: () => void admission.charge([{ charged: false, bytesOut: 0 }]),
     charge(bytesOut) {
       const isOrdinary = isCharged(compiled, exchange.status);
       const charged = isOrdinary || exchange.isCharged;

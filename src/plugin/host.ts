@@ -37,6 +37,8 @@ export interface HostContext<Config = unknown> extends PluginContext<Config> {
   readonly host: {
     /** Without a gate, routes that need a key answer 401. */
     gate(gate: Gate): void;
+    /** Takes payments for calls without a key. Without one, they answer 401. */
+    paywall(paywall: Paywall): void;
     /** Answers JSON-RPC methods that no plugin registered. */
     rpcFallback(fallback: RpcFallback): void;
     /** Handles websocket upgrades of the API listener. */
@@ -98,6 +100,7 @@ export interface Contribution {
   readonly jobs?: readonly JobKind[];
   readonly checks?: readonly HealthCheck[];
   readonly gate?: Gate;
+  readonly paywall?: Paywall;
   readonly services?: readonly ProvidedService[];
   readonly commands?: readonly Command[];
   readonly tracer?: Tracer;
@@ -355,6 +358,43 @@ export interface Gate {
   ): Watched;
   /** A caller for calls of a project that are made without a key. Throws `bad-key` for an unknown project. */
   callerOf?(projectId: string): Promise<Caller>;
+  /** Why no project with this plan may make these calls, whatever credits it has; null: it may. */
+  planRefusal?(plan: string, items: readonly GateItem[]): GateRefusal | null;
+}
+
+/** Takes payments for calls that bring no key. */
+export interface Paywall {
+  /** Plan of the projects of those who pay: what it does not include is refused before a payment. */
+  readonly plan: string;
+  /**
+   * Takes the payment that a request brings. Throws a RequestError 402 with the price if it brings none, and with the reason if it does not
+   * count.
+   */
+  take(call: PaidCall): Promise<CallPayment>;
+}
+
+/** Calls without a key. */
+export interface PaidCall {
+  /** Path of the request, for the offer. */
+  readonly path: string;
+  /** What the calls cost together, in credits. More than 0. */
+  readonly credits: number;
+  readonly remoteAddress: string;
+  header(name: string): string | undefined;
+}
+
+/** A payment that has bought credits, and gives the right to one answer. */
+export interface CallPayment {
+  /** The project that has the credits. */
+  readonly projectId: string;
+  /** For the answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Uses up the right, durably. False: it was used before, so the answer must not be sent. */
+  use(): Promise<boolean>;
+  /** Writes what the calls were charged. */
+  charged(): Promise<void>;
+  /** To be called when the request has ended. */
+  end(): void;
 }
 
 /** The client of a long-lived caller. */

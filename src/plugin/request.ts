@@ -105,6 +105,8 @@ export interface RequestErrorOptions {
   readonly retryAfterS?: number | null;
   /** Charge the call despite the error, because it started work that continues in the background. */
   readonly isCharged?: boolean;
+  /** Further members of the body, beside those of the error shape. */
+  readonly members?: Readonly<Record<string, unknown>>;
   readonly cause?: unknown;
 }
 
@@ -115,6 +117,7 @@ export class RequestError extends Error {
   readonly headers: Readonly<Record<string, string>>;
   readonly retryAfterS: number | null | undefined;
   readonly isCharged: boolean;
+  readonly members: Readonly<Record<string, unknown>> | undefined;
 
   constructor(status: number, message: string, options: RequestErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -124,6 +127,7 @@ export class RequestError extends Error {
     this.headers = options.headers ?? {};
     this.retryAfterS = options.retryAfterS;
     this.isCharged = options.isCharged ?? false;
+    this.members = options.members;
   }
 }
 
@@ -139,6 +143,7 @@ export const RPC_CODES = {
   minContextSlot: { code: -32016, message: 'Minimum context slot has not been reached', status: 200 },
   transactionNotFound: { code: -32020, message: 'Transaction not found', status: 200 },
   unauthorized: { code: -32001, message: 'Unauthorized', status: 401 },
+  paymentRequired: { code: -32402, message: 'Payment required', status: 402 },
   forbidden: { code: -32403, message: 'Forbidden', status: 403 },
   tooManyRequests: { code: -32005, message: 'Too many requests', status: 429 },
   unavailable: { code: -32002, message: 'Service unavailable', status: 503 },

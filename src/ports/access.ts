@@ -171,6 +171,8 @@ export interface AccessCharges {
   /** Remaining credits of the project; Infinity if credits are not limited, 0 while it is disabled. */
   left(projectId: string): Promise<number>;
   isDisabled(projectId: string): Promise<boolean>;
+  /** Writes what this process has charged so far. Throws the errors of the store; what is not written is kept and tried again. */
+  written(): Promise<void>;
 }
 
 export const accessCharges: ServiceToken<AccessCharges> = serviceToken('access.charges');
@@ -186,10 +188,12 @@ export const accessRemoval: ServiceToken<AccessRemoval> = serviceToken('access.r
 /** Creates projects and keys inside a transaction of the caller. */
 export interface AccessAccounts {
   hasPlan(name: string): boolean;
-  /** Returns the id. Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET. */
+  /** What a plan costs and gives; null: it has no price, or gives no credits. */
+  priceOf(plan: string): { readonly usd: number; readonly credits: number } | null;
+  /** `creditsLimit`: instead of that of the plan. Returns the id. Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET. */
   createProject(
     tx: StoreTx,
-    project: { readonly name: string; readonly plan: string; readonly wallet: string },
+    project: { readonly name: string; readonly plan: string; readonly wallet: string; readonly creditsLimit?: number },
   ): Promise<string>;
   /** Installs `key`; only its hash is stored. Returns the id of the key. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_KEY, STORE_CONFLICT. */
   createKey(

@@ -70,6 +70,7 @@ export function startAccess(
     config: filled,
     peers,
     creditLoan,
+    plans: () => plans,
   });
   const ask = async (credentials: Partial<Credentials>, address = '127.0.0.1') =>
     await gate.authenticate({ ...none, ...credentials }, address);

@@ -86,6 +86,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   SINKS_USAGE: '`--help` of the command lists its values; `parhelion sinks list` shows names and slots.',
   SIGNUP_CONFIG: 'Correct the section `signup` of the configuration.',
   SIGNUP_LOST: 'Nothing was paid; run the command again.',
+  SIGNUP_PER_CALL: 'Correct `signup.perCall`, or install the package that the error names.',
   SIGNUP_NO_ACCESS: 'Add `access` to `plugins`.',
   SIGNUP_PAYMENT: 'Run the command again: it does not pay twice.',
   SIGNUP_SERVICE: 'Check the address; run the command again: it does not pay twice.',

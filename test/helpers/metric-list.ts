@@ -17,7 +17,8 @@ export async function renderMetricList(): Promise<string> {
     upstream: { urls: [chain.rpcUrl], devnet: { urls: [chain.rpcUrl] } },
     ledger: { retain: { hours: 1 }, archive: 'clickhouse://127.0.0.1:9' },
     // The usual ones, and those that have metrics of their own when they are asked for.
-    plugins: [...coreConfig.properties.plugins.default, 'shadow', 'sinks', 'streams', 'traces'],
+    plugins: [...coreConfig.properties.plugins.default, 'shadow', 'signup', 'sinks', 'streams', 'traces'],
+    signup: { treasury: '11111111111111111111111111111111', lamports: 1 },
     shadow: { reference: { url: 'http://127.0.0.1:9' } },
     sinks: { targets: [{ name: 'rows', kind: 'postgres', target: 'postgres://127.0.0.1:9/rows' }] },
     streams: { grpc: { port: 0 } },

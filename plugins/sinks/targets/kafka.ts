@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
+import { loadOptional } from '../../../src/runtime/optional-package.ts';
 import { moved, refused, unreachable } from '../errors.ts';
-import { loadOptional } from './optional-package.ts';
 import { type LogRecord, LogTarget, type RowLog } from './row-log.ts';
 
 /**
@@ -111,7 +111,7 @@ async function openKafka(sink: OpenSink, folders: readonly string[]): Promise<Si
   if (replicas !== undefined && !/^[1-9]\d?$/.test(replicas))
     throw refused(`sink ${sink.name}: replicas must be a number`);
   const base = connectOptions(sink);
-  const kafka = await loadOptional<KafkaPackage>(CLIENT, folders);
+  const kafka = await loadOptional<KafkaPackage>(CLIENT, folders, refused);
   const log = new KafkaLog({ sink, kafka, base, prefix });
   try {
     await log.prepare(replicas === undefined ? -1 : Number(replicas));

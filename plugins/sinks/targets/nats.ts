@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
+import { loadOptional } from '../../../src/runtime/optional-package.ts';
 import { moved, refused, unreachable } from '../errors.ts';
-import { loadOptional } from './optional-package.ts';
 import { type LogRecord, LogTarget, type RowLog } from './row-log.ts';
 
 /**
@@ -86,8 +86,16 @@ async function openNats(sink: OpenSink, folders: readonly string[]): Promise<Sin
   if (!STREAM.test(stream)) throw refused(`sink ${sink.name}: the stream must match ${STREAM.source}`);
   if (!SUBJECT.test(subject)) throw refused(`sink ${sink.name}: the subject must match ${SUBJECT.source}`);
   if (!/^[1-5]$/.test(replicas)) throw refused(`sink ${sink.name}: replicas must be 1 to 5`);
-  const transport = await loadOptional<Transport>({ name: '@nats-io/transport-node', version: VERSION }, folders);
-  const jetstream = await loadOptional<JetStreamPackage>({ name: '@nats-io/jetstream', version: VERSION }, folders);
+  const transport = await loadOptional<Transport>(
+    { name: '@nats-io/transport-node', version: VERSION },
+    folders,
+    refused,
+  );
+  const jetstream = await loadOptional<JetStreamPackage>(
+    { name: '@nats-io/jetstream', version: VERSION },
+    folders,
+    refused,
+  );
   const options = await connectOptions(sink, transport);
   let connection: Connection;
   try {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkBatch, SinkKind, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
 import { callPeer, type PeerCall } from '../../../src/runtime/call-peer.ts';
+import { loadOptional } from '../../../src/runtime/optional-package.ts';
 import { moved, refused, unreachable } from '../errors.ts';
 import {
   type FileFormat,
@@ -15,7 +16,6 @@ import {
   readManifest,
   sha256,
 } from './manifest.ts';
-import { loadOptional } from './optional-package.ts';
 import { parquetFormat } from './parquet.ts';
 
 /**
@@ -43,7 +43,7 @@ const PAGE = 1_000;
 
 async function openS3(sink: OpenSink, folders: readonly string[]): Promise<SinkTarget> {
   const { url, login } = addressOf(sink);
-  const { AwsClient } = await loadOptional<Aws4Fetch>(CLIENT, folders);
+  const { AwsClient } = await loadOptional<Aws4Fetch>(CLIENT, folders, refused);
   const client = new AwsClient({ ...login, service: 's3' });
   // A request that fails ends the batch; the sink repeats it.
   const send = async (address: string, call: PeerCall) => {

@@ -4,13 +4,14 @@ import type {
   Admission,
   ForwardedMethod,
   Gate,
+  GateItem,
   RpcBatchSeat,
   RpcDispatch,
   RpcFallback,
   SocketCalls,
 } from '../../plugin/host.ts';
 import { type CallContext, GateRefusal, type Price, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
-import type { Lease } from '../../ports/access.ts';
+import type { Caller, Lease } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log, Metrics } from '../../ports/telemetry.ts';
 import { createDeadlines, isPromise } from '../../runtime/waiting.ts';
@@ -25,6 +26,7 @@ import {
   admitCalls,
   createRpcMetrics,
   demandRate,
+  gateItem,
   type Prepared,
   payForRefusal,
   payRefused,
@@ -57,6 +59,10 @@ export interface RpcFront {
   readonly dispatch: RpcDispatch;
   /** For a body whose key was refused: finds in its first bytes the id to echo, and whether the method needs no key. */
   recover(firstBytes: Buffer): { readonly id: string | undefined; readonly open: boolean };
+  /** The calls of a body, as the gate admits them; empty if one of them cannot be run. */
+  itemsOf(body: Buffer): readonly GateItem[];
+  /** Reads an answer to its end. Throws RpcError when it is too large, or the error with which it broke off. */
+  wholeOf(body: NonNullable<RpcAnswer['body']>): Promise<Buffer>;
   /** Whether any method may be called without a key. */
   readonly hasOpenMethods: boolean;
   readonly methods: readonly RpcMethod[];
@@ -138,6 +144,17 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
       const destination = method === undefined ? undefined : table.find(method);
       return { id, open: destination?.kind === 'local' && destination.local.method.auth === 'none' };
     },
+    itemsOf(given) {
+      const body = withoutMark(given);
+      const { maxBatchItems } = options.core.rpc;
+      const scanned = scanRpcBody(body, { maxDepth: MAX_DEPTH, maxItems: maxBatchItems });
+      const calls = scanned.kind === 'single' ? [scanned.call] : scanned.kind === 'batch' ? scanned.calls : [];
+      const prepared = calls.map((call) => prepare(call, table, SOMEBODY));
+      const isWhole = scanned.kind === 'single' || (scanned.kind === 'batch' && scanned.count === calls.length);
+      if (!isWhole || prepared.some(({ fault }) => fault !== null)) return [];
+      return prepared.map((one) => gateItem(one, body));
+    },
+    wholeOf: (body) => toBuffer(body, options.core.rpc.maxUpstreamBytes),
     hasOpenMethods: table.hasOpen,
     methods: options.methods,
     forwarded: options.fallback?.methods ?? [],
@@ -323,6 +340,14 @@ class SingleBill implements Chargeable {
     this.#stream = typeof body === 'string' || Buffer.isBuffer(body) ? null : body;
   }
 
+  isDue(): boolean {
+    return this.#charged && (this.#stream === null || this.#stream.errored === null);
+  }
+
+  drop(): void {
+    this.#admission.charge([{ charged: false, bytesOut: 0 }]);
+  }
+
   charge(bytesOut: number): number {
     // A stream that broke off was no answer.
     const isBroken = this.#stream !== null && this.#stream.errored !== null;
@@ -344,15 +369,26 @@ class BatchBill implements Chargeable {
     this.#outcomes = outcomes;
   }
 
+  isDue(): boolean {
+    return this.#outcomes.some(({ charged }) => charged);
+  }
+
+  drop(): void {
+    this.#admission.charge(this.#outcomes.map(() => ({ charged: false, bytesOut: 0 })));
+  }
+
   charge(): number {
     return this.#admission.charge(this.#outcomes);
   }
 }
 
+/** A caller with a key, for questions about calls that are not made. */
+const SOMEBODY: Caller = { projectId: '', keyId: null, plan: '', wallet: null };
+
 /** Seat of a call over a websocket: its answer is one frame of its own. */
 const ALONE: RpcBatchSeat = { batch: null, park: () => undefined, resume: () => undefined };
 
-const FREE: Chargeable = { charge: () => 0 };
+const FREE: Chargeable = { charge: () => 0, isDue: () => false, drop: () => undefined };
 
 /** Rethrows errors other than refusals of the gate. */
 function refused(parts: RunParts, { call, name }: Prepared, error: unknown, context: CallContext): RpcAnswer {

@@ -142,7 +142,8 @@ export function admitCalls(
   return isPromise(admission) ? admission.then(admitted, admitOthers) : admitted(admission);
 }
 
-function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
+/** A call as the gate admits it. */
+export function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
   return {
     name,
     price: priceOf(destination, name, () => paramsValue(body, call)),

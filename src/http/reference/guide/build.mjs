@@ -67,6 +67,7 @@ const KINDS = [
         'compression',
         'access',
         'agents',
+        'pay-per-call',
       ].map(inDocs('reference')),
       ...['plugins', 'errors'].map(inDocs('reference')),
       {

@@ -1,27 +1,32 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { messageOf } from '../../../src/lib/coded-error.ts';
-import { refused } from '../errors.ts';
+import { messageOf } from '../lib/coded-error.ts';
 
-/** A client that is installed only where its kind of target is used. */
+/** A package that is installed only where it is used. */
 export interface OptionalPackage {
   readonly name: string;
   /** The version that is tested. */
   readonly version: string;
+  /** Of one of its modules, with a leading slash. */
+  readonly path?: string;
 }
 
 /**
  * Loads it from beside the daemon, or from one of the folders; `T` has what is used of it. Errors: SINKS_REFUSED with how to install it, or why it
  * does not load.
  */
-export async function loadOptional<T>({ name, version }: OptionalPackage, folders: readonly string[]): Promise<T> {
+export async function loadOptional<T>(
+  { name, path = '', version }: OptionalPackage,
+  folders: readonly string[],
+  refused: (reason: string) => Error,
+): Promise<T> {
   let reason = 'it is not installed';
   for (const base of [import.meta.url, ...folders.map((folder) => join(folder, 'package.json'))]) {
-    const path = locate(base, name);
-    if (path === null) continue;
+    const found = locate(base, `${name}${path}`);
+    if (found === null) continue;
     try {
-      return (await import(pathToFileURL(path).href)) as T;
+      return (await import(pathToFileURL(found).href)) as T;
     } catch (error) {
       reason = messageOf(error).split('\n')[0] ?? 'it does not load';
     }
