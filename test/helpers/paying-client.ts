@@ -116,6 +116,10 @@ export async function otherDollars(chain: TestChain, issuer: Keypair, wallet: Ke
   return mint.toBase58();
 }
 
+/** Lets a wallet be paid in dollars. */
+export const openAccountOf = async (chain: TestChain, issuer: Keypair, owner: PublicKey): Promise<void> =>
+  await give(chain, issuer, { mint: new PublicKey(USDC_DEVNET_MINT), to: owner, amount: 1 });
+
 interface Gift {
   readonly mint: PublicKey;
   readonly to: PublicKey;

@@ -138,8 +138,17 @@ export function createPaywall(parts: PaywallParts): Paywall {
     if (shown.amount !== amount)
       throw await refusal(demand, 'payment_short', `asked are exactly ${amount} units, given ${shown.amount}`);
     const problem = await checked(shown, amount, facilitator, networkOf(call.remoteAddress));
-    if (problem !== null) throw await refusal(demand, 'payment_invalid', problem);
-    await facilitator.send(completed);
+    if (problem === null) return await facilitator.send(completed);
+    if (problem.includes('BlockhashNotFound'))
+      throw await refusal(
+        demand,
+        'payment_late',
+        'its blockhash has expired, and it is in no block that is known here',
+      );
+    // It was sent before, and its block is not read yet.
+    if (!problem.includes('AlreadyProcessed')) throw await refusal(demand, 'payment_invalid', problem);
+    if (!(await orders.fits(shown.memo, shown.extra['ticket'])))
+      throw await refusal(demand, 'payment_replayed', 'it was taken; its credits are those of its wallet');
   }
 
   async function checked(shown: ShownPayment, amount: bigint, facilitator: Facilitator, group: string) {
