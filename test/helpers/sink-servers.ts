@@ -9,6 +9,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { CHDB_DIR } from './clickhouse.ts';
 import { freePort } from './free-port.ts';
 import { until } from './until.ts';
 
@@ -103,6 +104,21 @@ export async function startNats(within = tmpdir()): Promise<SinkServer> {
     target: `nats://127.0.0.1:${port}`,
     command: path('bin/nats-server'),
     args: ['--addr', '127.0.0.1', '--port', String(port), '--jetstream', '--store_dir', join(folder, 'data')],
+  });
+}
+
+/** A current ClickHouse, in the package chdb. See `chdbMissing`. */
+export async function startChdb(within = tmpdir()): Promise<SinkServer> {
+  const folder = newFolder('chdb', within);
+  const port = await freePort();
+  const script = fileURLToPath(new URL('./chdb-server.mjs', import.meta.url));
+  return await start({
+    name: 'chdb',
+    folder,
+    port,
+    target: `clickhouse://127.0.0.1:${port}`,
+    command: process.execPath,
+    args: [script, join(folder, 'data'), String(port), join(CHDB_DIR, 'node_modules/chdb')],
   });
 }
 

@@ -10,13 +10,14 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
-import { serversMissing, startClickHouse } from '../../helpers/clickhouse.ts';
+import { chdbMissing, serversMissing, startClickHouse } from '../../helpers/clickhouse.ts';
 import { type DaemonProcess, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import {
   SINK_CLIENTS_DIR,
   type SinkServer,
   sinkServersMissing,
+  startChdb,
   startKafka,
   startNats,
   startS3,
@@ -52,8 +53,7 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
     rmSync(dataDir, { recursive: true, force: true });
   });
   const quick = { batchSlots: 8, batchSeconds: 0 };
-  const [nats, kafka, bucket, clickhouse] = servers;
-  const analytics = { name: 'analytics', kind: 'clickhouse', target: clickhouse?.target, ...quick };
+  const [nats, kafka, bucket, ...clickhouses] = servers;
   const config = {
     plugins: ['access', 'proxy', 'sinks'],
     ledger: { retain: { hours: 24 } },
@@ -63,7 +63,7 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
         { name: 'stream', kind: 'nats', target: nats!.target, ...quick },
         { name: 'topics', kind: 'kafka', target: kafka!.target, ...quick },
         { name: 'lake', kind: 's3', target: bucket!.target, ...quick },
-        ...(clickhouse === undefined ? [] : [analytics]),
+        ...clickhouses.map(({ target }, at) => ({ name: `analytics-${at}`, kind: 'clickhouse', target, ...quick })),
       ],
     },
   };
@@ -79,12 +79,16 @@ async function startBed(t: TestContext, servers: readonly SinkServer[]): Promise
   };
 }
 
-/** Like the other servers; none where it is not installed. */
+/** Like the other servers, each where it is installed: a server of the distribution, and the engine of today. */
 async function clickhouseServers(): Promise<readonly SinkServer[]> {
-  if (serversMissing(1) !== null) return [];
-  const { servers, stop } = await startClickHouse(1);
-  const { host, kill, start } = servers[0]!;
-  return [{ port: Number(host.split(':')[1]), target: `clickhouse://${host}`, crash: kill, revive: start, stop }];
+  const found: SinkServer[] = [];
+  if (serversMissing(1) === null) {
+    const { servers, stop } = await startClickHouse(1);
+    const { host, kill, start } = servers[0]!;
+    found.push({ port: Number(host.split(':')[1]), target: `clickhouse://${host}`, crash: kill, revive: start, stop });
+  }
+  if (chdbMissing() === null) found.push(await startChdb());
+  return found;
 }
 
 interface Listed {
