@@ -15,6 +15,7 @@ export interface BenchServer {
   cpuUs(): number | null;
   /** What it sent when it was ready. */
   readonly told: { readonly port: number; readonly adminPort?: number; readonly wallet?: string };
+  readonly pid?: number | undefined;
   stop(): void;
 }
 
@@ -51,6 +52,7 @@ export function startBenchServer({ path, execArgv }: BenchModule, args: readonly
         url: `http://127.0.0.1:${message.port}`,
         cpuUs: () => cpuUsOfAll(child.pid),
         told: message,
+        pid: child.pid,
         stop: () => child.disconnect(),
       });
     });

@@ -7,7 +7,7 @@ import { startDaemon } from '../../helpers/daemon.ts';
 interface Method {
   readonly name: string;
   readonly paramStructure: 'by-name' | 'by-position';
-  readonly examples: readonly [{ readonly params: readonly { readonly name: string; readonly value: unknown }[] }];
+  readonly examples: readonly { readonly params: readonly { readonly name: string; readonly value: unknown }[] }[];
   readonly 'x-forwarded'?: true;
   readonly 'x-transport'?: 'websocket';
 }
@@ -33,8 +33,9 @@ test('the example of every method of the service is accepted', { skip: (await ch
   const own = methods.filter((method) => method['x-forwarded'] === undefined && method['x-transport'] === undefined);
   assert.ok(own.length > 50, String(own.length));
   const faults: string[] = [];
-  for (const { name, paramStructure, examples } of own) {
-    const given = examples[0].params;
+  for (const { name, examples } of own) assert.ok(examples.length > 0, `${name} has no example`);
+  const calls = own.flatMap(({ examples, ...method }) => examples.map(({ params }) => ({ ...method, given: params })));
+  for (const { name, paramStructure, given } of calls) {
     const params =
       paramStructure === 'by-name'
         ? Object.fromEntries(given.map((one) => [one.name, one.value]))
