@@ -21,6 +21,8 @@ export interface FakeUpstream {
   notYetRate: number;
   /** Serves well-formed blocks with a forged hash or link. */
   lieRate: number;
+  /** Changes every block that it serves; null: none. */
+  lies: ((block: WorldBlock) => Partial<WorldBlock>) | null;
   /** Serves blocks that contradict themselves. */
   brokenRate: number;
   /** Slots by which its tip jumps back, drawn for each call. */
@@ -59,6 +61,7 @@ export const honest = (label: string): FakeUpstream => ({
   hideRate: 0,
   notYetRate: 0,
   lieRate: 0,
+  lies: null,
   brokenRate: 0,
   tipBackBy: 0,
   lost: new Set<number>(),
@@ -146,6 +149,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
     if (wantsHeader) return { result: headerText(found) };
     if (encoding === 'json') return fail(-32603, 'Internal error');
     if (random.float() < upstream.brokenRate) return { result: broken(found, random) };
+    if (upstream.lies !== null) return { result: blockText({ ...found, ...upstream.lies(found) }) };
     if (random.float() >= upstream.lieRate) return { result: blockText(found) };
     return { result: blockText(forge(found, random, (upstream.elsewhere ?? world).sharesEmptyHashes)) };
   }

@@ -14,6 +14,8 @@ export interface WorldBlock extends BlockHeader {
   readonly unread: readonly string[];
   /** JSON of the transactions, in encoding base64. */
   readonly transactionsText: string;
+  /** JSON of the rewards; absent: the node tells none. */
+  readonly rewardsText?: string;
   /** Hashes for liars; of no block. */
   readonly forgedHash: string;
   readonly falseLink: string;
@@ -28,7 +30,8 @@ export interface World {
   /** The newest slot that any branch ever had. */
   readonly highestSlot: number;
   readonly finalizedSlot: number;
-  grow(skips?: number, transactions?: number): void;
+  /** `rewardsText`: JSON. */
+  grow(skips?: number, transactions?: number, rewardsText?: string): void;
   /** Drops the newest blocks; the next one grows from what is left. Some of what was in them lands again later. */
   fork(depth: number): void;
   /** Puts other blocks in the places of the newest ones. */
@@ -76,7 +79,7 @@ export function createWorld(
   /** Names of dropped transactions that may land again. */
   let dropped: string[] = [];
 
-  function grow(skips = 0, transactions = random.below(4)): void {
+  function grow(skips = 0, transactions = random.below(4), rewardsText?: string): void {
     slot += 1 + skips;
     highestSlot = Math.max(highestSlot, slot);
     made += 1;
@@ -94,6 +97,7 @@ export function createWorld(
         blockHeight: chain.length,
         blockTime: made % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
         ...transactionsOf([...again, ...names], write, hasForms ? { slot, name: `${name}unread ${made}` } : null),
+        ...(rewardsText === undefined ? {} : { rewardsText }),
         forgedHash: hashOf(`forged-${slot}`),
         falseLink: hashOf(`false-link-of-${slot}`),
       },
@@ -171,7 +175,8 @@ export function signaturesText(block: WorldBlock): string {
 
 /** The result of getBlock. */
 export function blockText(block: WorldBlock): string {
-  return headerText(block).replace(/}$/, `,"transactions":${block.transactionsText}}`);
+  const rewards = block.rewardsText === undefined ? '' : `,"rewards":${block.rewardsText}`;
+  return headerText(block).replace(/}$/, `,"transactions":${block.transactionsText}${rewards}}`);
 }
 
 function sampleEntry(signature: Uint8Array, text: string): object {
