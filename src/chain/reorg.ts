@@ -181,7 +181,17 @@ async function afterRollBack(run: Run, to: Position | null, gone: readonly Block
     'rolled back a fork',
   );
   if (gone.length > 0) tellListeners(run, (listener) => listener.reverted(gone));
+  recheckServed(run, gone);
   run.pollWake.wake();
+}
+
+/** A final block is never taken back: who served one that was is asked for it again, beside the following. */
+function recheckServed({ state, source, signal }: Run, gone: readonly BlockHeader[]): void {
+  for (const header of gone) {
+    const served = state.served.find((one) => samePosition(one, header));
+    if (served !== undefined) void source.recheck?.(served.upstream, header, signal);
+  }
+  state.served = state.served.filter((one) => !gone.some((header) => samePosition(one, header)));
 }
 
 type AncestorVerdict =

@@ -44,6 +44,10 @@ export interface StreamState {
   readonly commitment: Commitment;
 }
 
+export interface ServedBlock extends Position {
+  readonly upstream: string;
+}
+
 /** What a follower knows while it runs; everything that has to outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
   cursor: Position | null;
@@ -52,6 +56,8 @@ export interface FollowState {
   /** Of the question whose answer showed that nothing newer is final; null: none since the start. */
   finalizedAt: number | null;
   consensus: ConsensusFacts;
+  /** Which upstream served the newest blocks that were final as it said, oldest first, a bounded number. */
+  served: readonly ServedBlock[];
   /** Since when answers contradict final blocks, with no block released meanwhile; null: they do not. */
   deepForkSince: number | null;
   tip: number | null;
@@ -124,6 +130,7 @@ export const newState = (now: number, isOnDemand = false): FollowState => ({
   finalizedSlot: null,
   finalizedAt: null,
   consensus: { era: 'unknown', genesisSlot: null, source: null },
+  served: [],
   deepForkSince: null,
   tip: null,
   slotLength: createSlotLength(),

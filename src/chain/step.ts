@@ -177,11 +177,20 @@ async function isLinkConfirmed({ source, signal }: Run, next: FetchedBlock): Pro
   );
 }
 
+/** Blocks whose upstream is remembered. */
+const MAX_SERVED = 64;
+
 /** Applies the commit of a block to memory. */
-function released(run: Run, { block }: FetchedBlock, finalSlot: number | null, startedAt: number): void {
+function released(
+  run: Run,
+  { block, upstream, commitment }: FetchedBlock,
+  finalSlot: number | null,
+  startedAt: number,
+): void {
   const { state, meter, clock } = run;
   const before = state.cursor;
   state.cursor = { slot: block.slot, blockhash: block.blockhash };
+  if (commitment === 'finalized') state.served = [...state.served.slice(1 - MAX_SERVED), { ...state.cursor, upstream }];
   state.slotLength.sawBlock(block.slot, block.blockTime);
   if (finalSlot !== null) {
     state.finalizedSlot = Math.max(finalSlot, state.finalizedSlot ?? 0);

@@ -51,10 +51,13 @@ export class JsonText {
   readonly text: string;
   /** What this answer costs, at most the announced price of its route or method; absent: the announced price. */
   readonly credits: number | undefined;
+  /** Headers of the answer to a single call over HTTP; a batch and a websocket have none. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
 
-  constructor(text: string, credits?: number) {
+  constructor(text: string, credits?: number, headers?: Readonly<Record<string, string>>) {
     this.text = text;
     this.credits = credits;
+    this.headers = headers;
   }
 }
 

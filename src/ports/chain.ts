@@ -94,6 +94,11 @@ export interface ChainSource {
   /** Marks an upstream whose answer contradicted the chain. */
   distrust(upstream: string, reason: string): void;
   /**
+   * Asks an upstream again for a final block that it served and that was taken back; it is distrusted when it names another one now. Never
+   * throws.
+   */
+  recheck?(upstream: string, served: BlockHeader, signal: AbortSignal): Promise<void>;
+  /**
    * Checks now which chain every upstream serves, before data is trusted that has no link to a released block. False if the check took an
    * upstream out of service, or none is left: data already received may then belong to another chain. Throws only the signal's reason.
    */

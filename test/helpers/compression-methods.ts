@@ -1,5 +1,6 @@
 /** Methods of the compression plugin without a daemon around them. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createCompleteness } from '../../plugins/compression/rpc/completeness.ts';
 import { createSlotWatch, type MethodFactory } from '../../plugins/compression/rpc/method.ts';
 import { accountMethods } from '../../plugins/compression/rpc/methods.ts';
 import { knownTrees } from '../../plugins/compression/trees/tree-book.ts';
@@ -17,6 +18,8 @@ export interface MethodBed {
   call<T = unknown>(name: string, params?: unknown): Promise<T>;
   /** The text of the result. */
   text(name: string, params?: unknown): Promise<string>;
+  /** Headers of the answer to a single call. */
+  headers(name: string, params?: unknown): Promise<Readonly<Record<string, string>>>;
   /** `data.details`, or the message where the error carries its detail there. */
   refusal(name: string, params?: unknown): Promise<string>;
   readonly names: readonly string[];
@@ -40,20 +43,28 @@ export function createMethodBed(store: Store, options: MethodBedOptions = {}): M
   const { clock = wakefulClock(), chain = null, programId = PROGRAM } = options;
   const log = createMemoryLog();
   const slots = createSlotWatch({ store, clock, chain, log });
+  const completeness = createCompleteness({ store, chain, clock });
   const methods = new Map(
     [...accountMethods({ chain, programId, trees: knownTrees([]) }), ...(options.more ?? [])]
-      .map((make) => make({ store, slots, clock }))
+      .map((make) => make({ store, slots, clock, completeness }))
       .map((method) => [method.name, method]),
   );
-  const text = async (name: string, params: unknown = {}) => {
+  const answer = async (name: string, params: unknown = {}): Promise<unknown> => {
     const method = methods.get(name);
     if (method === undefined) throw new Error(`there is no ${name}`);
-    const result: unknown = await method.handler({ params, signal: new AbortController().signal } as RpcCall);
+    return await method.handler({ params, signal: new AbortController().signal } as RpcCall);
+  };
+  const text = async (name: string, params?: unknown) => {
+    const result = await answer(name, params);
     return result instanceof JsonText ? result.text : stringify(result);
   };
   return {
     names: [...methods.keys()],
     text,
+    async headers(name, params) {
+      const result = await answer(name, params);
+      return result instanceof JsonText ? { ...result.headers } : {};
+    },
     call: async <T>(name: string, params?: unknown) => JSON.parse(await text(name, params)) as T,
     async refusal(name, params) {
       try {

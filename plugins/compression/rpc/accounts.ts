@@ -44,9 +44,10 @@ import {
 /** getCompressedAccount and its V2. */
 export const getCompressedAccount =
   (version: RecordVersion): MethodFactory =>
-  ({ store, slots }) => {
+  ({ store, slots, completeness }) => {
     const find = createAccountFinder(store, version);
     return seenMethod(slots, {
+      completeness,
       name: version === 1 ? 'getCompressedAccount' : 'getCompressedAccountV2',
       summary: 'The unspent compressed account with an address or a hash',
       fields: oneAccountFields(),
@@ -62,9 +63,10 @@ export const getCompressedAccount =
 /** getMultipleCompressedAccounts and its V2. */
 export const getMultipleCompressedAccounts =
   (version: RecordVersion): MethodFactory =>
-  ({ store, slots }) => {
+  ({ store, slots, completeness }) => {
     const find = createAccountFinder(store, version);
     return seenMethod(slots, {
+      completeness,
       name: version === 1 ? 'getMultipleCompressedAccounts' : 'getMultipleCompressedAccountsV2',
       summary: 'Unspent compressed accounts by hash or by address, in the requested order; null for missing ones',
       fields: manyAccountsFields(),
@@ -128,9 +130,10 @@ const HASH_BYTES = 32;
 /** getCompressedAccountsByOwner and its V2. */
 export const getCompressedAccountsByOwner =
   (version: RecordVersion): MethodFactory =>
-  ({ store, slots, clock }) => {
+  ({ store, slots, clock, completeness }) => {
     const pages = createOwnerPages(store, version);
     return seenMethod(slots, {
+      completeness,
       name: version === 1 ? 'getCompressedAccountsByOwner' : 'getCompressedAccountsByOwnerV2',
       summary: 'Unspent compressed accounts of an owner, by leaf index',
       fields: {
@@ -177,9 +180,10 @@ async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<Own
 /** getCompressedBalance, which has a second name. */
 export const getCompressedBalance =
   (name: 'getCompressedBalance' | 'getCompressedAccountBalance'): MethodFactory =>
-  ({ store, slots }) => {
+  ({ store, slots, completeness }) => {
     const find = createAccountFinder(store, 1);
     return seenMethod(slots, {
+      completeness,
       name,
       summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when it does not exist',
       fields: oneAccountFields(),

@@ -1,5 +1,5 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import { isPlainObject } from '../../../src/lib/json.ts';
+import { isPlainObject, stringify } from '../../../src/lib/json.ts';
 import {
   type ChainReader,
   type Clock,
@@ -11,6 +11,7 @@ import {
   type Store,
 } from '../../../src/plugin/plugin.ts';
 import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
+import type { Completeness } from './completeness.ts';
 import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
 
 /** Dependencies of all methods. */
@@ -18,6 +19,7 @@ export interface MethodParts {
   readonly store: Store;
   readonly slots: SlotWatch;
   readonly clock: Clock;
+  readonly completeness: Completeness;
 }
 
 /** Creates a method from its dependencies. */
@@ -85,6 +87,8 @@ interface SeenMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   readonly result: TSchema;
   /** Returns `value`, or its text, with the slot: of one statement, or of one transaction. */
   run(params: ParsedParams<F>, call: RpcCall): Promise<ValueAtSlot>;
+  /** Of an answer that lacks what is not indexed. */
+  readonly completeness?: Completeness;
 }
 
 /** A method that returns `{context: {slot}, value}`. Additional errors: -32002 while nothing is indexed. */
@@ -93,21 +97,24 @@ export function seenMethod<F extends Fields>(slots: SlotWatch, method: SeenMetho
     ...method,
     result: enveloped(method.result),
     run: async (params, call) => {
+      const before = await method.completeness?.before();
       const { slot, value } = await method.run(params, call);
       requireIndexed(slot);
       requireSlot(slot, params.minContextSlot);
       slots.saw(slot);
-      if (value instanceof JsonText) return new JsonText(`{"context":{"slot":${slot}},"value":${value.text}}`);
-      return { context: { slot }, value };
+      const headers = { ...before, ...(await method.completeness?.after(slot)) };
+      const text = value instanceof JsonText ? value.text : stringify(value);
+      return new JsonText(`{"context":{"slot":${slot}},"value":${text}}`, undefined, headers);
     },
   });
 }
 
 /** The same, with several queries on one snapshot of the store. */
 export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>): MethodFactory {
-  return ({ store, slots }) =>
+  return ({ store, slots, completeness }) =>
     seenMethod(slots, {
       ...method,
+      completeness,
       run: (params, call) =>
         readAtOneSlot(store, async (db, slot) => {
           requireIndexed(slot);

@@ -12,6 +12,7 @@ import {
   getCompressedBalanceByOwner,
   getMultipleCompressedAccounts,
 } from './accounts.ts';
+import { createCompleteness } from './completeness.ts';
 import { unavailable } from './fields.ts';
 import { createSlotWatch, type MethodFactory, type MethodParts, plainMethod, requireIndexed } from './method.ts';
 import {
@@ -54,7 +55,7 @@ export function createRpcFront(
   const { config, store, clock, log } = ctx;
   const chain = ctx.chain('main');
   const slots = createSlotWatch({ store, clock, chain, log });
-  const parts: MethodParts = { store, slots, clock };
+  const parts: MethodParts = { store, slots, clock, completeness: createCompleteness({ store, chain, clock }) };
   const own = accountMethods({ chain, programId: config.programId, trees: knownTrees(config.trees) });
   return {
     methods: [...[...own, ...more].map((make) => make(parts)), ...lists.flatMap((make) => make(parts))],

@@ -30,9 +30,10 @@ type Who = 'owner' | 'delegate';
 /** getCompressedTokenAccountsByOwner and …ByDelegate, and their V2. */
 export function getCompressedTokenAccounts(who: Who, version: RecordVersion): MethodFactory {
   const name = who === 'owner' ? 'getCompressedTokenAccountsByOwner' : 'getCompressedTokenAccountsByDelegate';
-  return ({ store, slots }) => {
+  return ({ store, slots, completeness }) => {
     const pageOfTokens = createTokenPages(store, who, version);
     return seenMethod(slots, {
+      completeness,
       name: version === 1 ? name : `${name}V2`,
       summary: `Unspent compressed token accounts of ${who === 'owner' ? 'an owner' : 'a delegate'}, by mint`,
       fields: {

@@ -35,6 +35,8 @@ export interface Executed {
 }
 
 const NO_HEADERS: Readonly<Record<string, string>> = {};
+/** Of a result that is no `JsonText`. */
+const NO_EXTRAS: Pick<JsonText, 'credits' | 'headers'> = { credits: undefined, headers: undefined };
 
 /** The answer for a failure. Notifications have no id; if they must be answered, it is null. */
 export function failed(fault: Fault, id: string | undefined, status = fault.rpc.status): Executed {
@@ -72,12 +74,12 @@ export function executeLocal(
 }
 
 function succeeded(value: unknown, { id = 'null' }: CallSpan): Executed {
-  const credits = value instanceof JsonText ? value.credits : undefined;
+  const { credits, headers = NO_HEADERS } = value instanceof JsonText ? value : NO_EXTRAS;
   const body =
     value instanceof JsonBytes
       ? rpcResultBytes(value.pieces, id)
       : rpcResultReply(value instanceof JsonText ? value.text : stringify(value), id);
-  return { status: 200, headers: NO_HEADERS, body, charged: true, credits, ok: true };
+  return { status: 200, headers, body, charged: true, credits, ok: true };
 }
 
 function failedLocal({ method }: LocalMethod, { id }: CallSpan, context: CallContext, error: unknown): Executed {

@@ -7,7 +7,7 @@ import { testCore } from '../../../test/helpers/http-front.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
 import type { Gate } from '../../plugin/host.ts';
-import { type CallContext, JsonBytes, Type } from '../../plugin/plugin.ts';
+import { type CallContext, JsonBytes, JsonText, Type } from '../../plugin/plugin.ts';
 import { OWN_WORK } from '../../ports/access.ts';
 import { createMetricsRegistry } from '../../runtime/metrics.ts';
 import { createRpcFront, type RpcAnswer } from './front.ts';
@@ -55,6 +55,16 @@ function createFront() {
         result: Type.Unknown(),
         handler: async () => new JsonBytes([Buffer.from(`"${'x'.repeat(ANSWER_BYTES)}"`)]),
       },
+      {
+        name: 'getPart',
+        summary: '',
+        tag: '',
+        auth: 'key',
+        price: { product: 'rpc', credits: 1, groups: ['rpc'] },
+        params: Type.Array(Type.Unknown()),
+        result: Type.Unknown(),
+        handler: () => new JsonText('[]', undefined, { 'x-incomplete-trees': 'one' }),
+      },
     ],
   });
   const context = {
@@ -90,4 +100,11 @@ test('the bill of an answer, which is kept until the client has read it, does no
     const grown = await buffersAfter(async () => (await ask(body)).bill);
     assert.ok(grown < MB, `${grown} bytes`);
   }
+});
+
+test('headers of a result are those of the answer to a single call; a batch has none', async () => {
+  const { ask } = createFront();
+  const part = '{"jsonrpc":"2.0","id":1,"method":"getPart"}';
+  assert.deepEqual({ ...(await ask(part)).headers }, { 'x-incomplete-trees': 'one' });
+  assert.deepEqual({ ...(await ask(`[${part}]`)).headers }, {});
 });

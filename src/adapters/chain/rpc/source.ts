@@ -254,6 +254,12 @@ export function createRpcChainSource({
       const upstream = pool.candidates().find((candidate) => candidate.label === label);
       if (upstream !== undefined) pool.report(upstream, { kind: 'contradicted', reason });
     },
+    async recheck(label, served, signal) {
+      const ask = { commitment: 'finalized', signal, avoid: others(pool, label) } as const;
+      const now = await oneHeader(served.slot, ask).catch(() => null);
+      if (now !== null && now.blockhash !== served.blockhash)
+        this.distrust(label, `it served two final blocks of slot ${served.slot}`);
+    },
     async confirmChain(signal) {
       // The remembered value may be of another chain.
       first = null;
