@@ -150,15 +150,16 @@ export async function crashServer(folder: string): Promise<void> {
 /** See `PostgresServer.revive`. */
 export async function reviveServer(url: string, start: () => Promise<unknown>): Promise<void> {
   for (let tries = 1; ; tries += 1) {
-    if (!(await isTaken(Number(new URL(url).port)))) await start();
     const client = new pg.Client({ connectionString: url });
     client.on('error', () => undefined);
     try {
+      // It ends at once, and the library says no reason, while processes of the server that was killed still have its memory.
+      if (!(await isTaken(Number(new URL(url).port)))) await start();
       await client.connect();
       await client.query('select 1');
       return;
     } catch (error) {
-      if (tries >= REVIVE_TRIES) throw error;
+      if (tries >= REVIVE_TRIES) throw error ?? new Error('PostgreSQL ends when it is started');
       await sleep(100);
     } finally {
       await client.end();
