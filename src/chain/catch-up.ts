@@ -84,6 +84,8 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   let position: Position | null = null;
   let floor = firstFloor;
   let fetchedAgain = -1;
+  /** The slot that was reported as pruned everywhere; a second report is needed. */
+  let saidPruned = -1;
   let listedTo = -1;
   // The chain does not wait for a failing processor, which rejoins only after it has applied the block it failed at.
   const startsFailing = state.leftBehind.has(processor.name);
@@ -128,6 +130,12 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     const isPruned = fetcher.isPruned(slot);
     if (!isPruned && (ask.deniedRounds === 0 || !(await isInGap(store.read, chain, slot)))) return false;
     if (!(await isTrusted())) return false;
+    if (isPruned && saidPruned !== slot) {
+      // As for the chain itself: an upstream may have served another chain when it reported this.
+      saidPruned = slot;
+      fetcher.dropThrough(slot);
+      return false;
+    }
     const gap = {
       fromSlot: (position?.slot ?? floor - 1) + 1,
       toSlot: slot,

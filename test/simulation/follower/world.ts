@@ -95,7 +95,9 @@ export function createWorld(
         blockhash: hashOf(isNamedByParent ? `empty after ${parent.blockhash}` : `${name}block ${made} at ${slot}`),
         previousBlockhash: parent?.blockhash ?? hashOf(`${name}genesis`),
         blockHeight: chain.length,
-        blockTime: made % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
+        // Siblings in one slot that share a name are one and the same.
+        blockTime:
+          (isNamedByParent ? slot : made) % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
         ...transactionsOf([...again, ...names], write, hasForms ? { slot, name: `${name}unread ${made}` } : null),
         ...(rewardsText === undefined ? {} : { rewardsText }),
         forgedHash: hashOf(`forged-${slot}`),
