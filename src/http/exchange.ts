@@ -13,6 +13,9 @@ import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
 import type { Target } from './router.ts';
 
+/** nginx's status for a client that disconnected. */
+export const CLIENT_LEFT = 499;
+
 /** One request in the pipeline, and the context of its handler. A class because of its accessors. */
 export class Exchange implements CallContext, InBag {
   readonly request: IncomingMessage;
@@ -167,7 +170,7 @@ export class Exchange implements CallContext, InBag {
     if (this.payment === null) this.credits = this.#charge?.charge(this.bytesOut) ?? 0;
     // What was paid for one by one was charged before the answer was sent, or not at all.
     else this.#charge?.drop();
-    this.payment?.end();
+    this.payment?.end(this.status === CLIENT_LEFT);
   }
 }
 

@@ -43,7 +43,7 @@ export async function payForCalls(
   exchange.payment = payment;
   // The client has gone meanwhile; the payment stays as it is.
   if (exchange.over) {
-    payment.end();
+    payment.end(false);
     throw new BodyAborted();
   }
   exchange.caller = await gate.callerOf(payment.projectId);

@@ -13,7 +13,7 @@ import { createDeadlines, type Deadlines, isPromise } from '../runtime/waiting.t
 import { BodyAborted, checkBodyEncoding } from './body.ts';
 import { type ConnectionLimit, createConnectionLimit, createConnections } from './connections.ts';
 import { faultOf, timeoutFault } from './errors.ts';
-import { createInFlight, Exchange, type InFlight } from './exchange.ts';
+import { CLIENT_LEFT, createInFlight, Exchange, type InFlight } from './exchange.ts';
 import type { RpcAnswer, RpcFront } from './json-rpc/front.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
 import { payForCalls, usePayment } from './payment.ts';
@@ -249,8 +249,7 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, elapsedMs: num
   exchange.cancelDeadline?.();
   if (!exchange.over) {
     exchange.over = true;
-    // nginx's status for a client that disconnected.
-    exchange.status = 499;
+    exchange.status = CLIENT_LEFT;
   }
   // A call is answered as a whole.
   if (exchange.isBroken && exchange.rpcLabel !== undefined) exchange.rpcFailed = Math.max(1, exchange.rpcFailed);

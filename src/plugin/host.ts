@@ -393,8 +393,11 @@ export interface CallPayment {
   use(): Promise<boolean>;
   /** Writes what the calls were charged. */
   charged(): Promise<void>;
-  /** To be called when the request has ended. */
-  end(): void;
+  /**
+   * To be called when the request has ended. `hasLeft`: its client has gone while the calls ran. What they did stays, so the right is used up; the
+   * credits stay with the project.
+   */
+  end(hasLeft: boolean): void;
 }
 
 /** The client of a long-lived caller. */

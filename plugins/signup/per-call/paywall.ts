@@ -186,7 +186,7 @@ export function createPaywall(parts: PaywallParts): Paywall {
     try {
       return await work();
     } catch (error) {
-      parts.log.debug({ error: messageOf(error) }, 'a payment could not be sent again');
+      parts.log.debug({ error: messageOf(error) }, 'a payment could not be followed');
       return null;
     }
   }
@@ -243,7 +243,10 @@ export function createPaywall(parts: PaywallParts): Paywall {
           headers: { [name]: Buffer.from(JSON.stringify(receipt)).toString('base64') },
           use: () => ledger.use(id),
           charged: () => parts.charges.written(),
-          end: () => void inUse.delete(signature),
+          end(hasLeft) {
+            if (!hasLeft) inUse.delete(signature);
+            else void tried(() => ledger.use(id)).finally(() => inUse.delete(signature));
+          },
         };
       } catch (error) {
         inUse.delete(signature);
