@@ -14,8 +14,8 @@ const DAY_MS = 86_400_000;
 const PROCESSES = 3;
 const TAKES = 400;
 
-eachStore('the budget of a day', (engine) => {
-  bySeed(10, (seeds) => {
+bySeed(10, (seeds) => {
+  eachStore('the budget of a day', (engine) => {
     test('processes together never spend more requests, credits or bytes than a day has', async (t) => {
       const store = await engine.store(t);
       await migrate(store, [{ scope: 'shadow', migrations }]);

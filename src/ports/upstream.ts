@@ -103,8 +103,11 @@ export interface UpstreamPool {
    * accept transactions need not support getGenesisHash).
    */
   bind(genesisHash: string, mayBeSilent?: boolean): void;
-  /** Asks every upstream now, bypassing caches, which chain it serves. Never throws. */
-  identify(): Promise<void>;
+  /**
+   * Asks every upstream now, bypassing caches, which chain it serves. False: none could show that it serves ours. One that refuses the question, and
+   * never answered it, counts as ours. Never throws.
+   */
+  identify(): Promise<boolean>;
   /** Absent: answers of one upstream count. */
   readonly quorum?: UpstreamQuorum;
   /** Absent: a call is never sent to a second upstream while the first has not answered. */

@@ -35,8 +35,6 @@ export function decodeHeader(slot: number, result: unknown): BlockHeader {
   if (!Number.isSafeInteger(parentSlot) || parentSlot! < 0) throw badBlock(slot, 'parentSlot is missing');
   // The first block of a chain is its own parent.
   if (parentSlot! >= slot && slot !== 0) throw badBlock(slot, `parentSlot ${parentSlot} is not below the slot`);
-  // The hash of an empty block is that of its parent, hashed.
-  if (blockhash === previousBlockhash && slot !== 0) throw badBlock(slot, 'blockhash is that of its parent');
   return {
     slot,
     parentSlot: parentSlot!,

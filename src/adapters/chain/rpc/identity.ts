@@ -13,8 +13,11 @@ export interface IdentityWatch {
    * all that report no other chain: calls then do not wait for an identity check.
    */
   bind(genesisHash: string, mayBeSilent?: boolean): void;
-  /** Checks all upstreams now, each independently. Never throws; an upstream that does not answer is out of service until it does. */
-  ask(): Promise<void>;
+  /**
+   * Checks all upstreams now, each independently. Never throws; an upstream that does not answer is out of service until it does. False: none of
+   * them could show now that it serves our chain.
+   */
+  ask(): Promise<boolean>;
   /** The upstream may serve another chain now: its connection broke, or its slots went back. */
   suspect(member: Member): void;
   /** A connection was closed: the upstream has to identify its chain before it gets further requests. */
@@ -24,7 +27,7 @@ export interface IdentityWatch {
   /** Removed from the pool: no further checks. */
   left(member: Member): void;
   /** The identity check in flight that must finish first; null without one. */
-  pending(member: Member): Promise<void> | null;
+  pending(member: Member): Promise<unknown> | null;
   /** Checks upstreams whose last check is too old. Part of each round of health checks. */
   round(): Promise<void>;
   stop(): Promise<void>;
@@ -51,7 +54,9 @@ const OTHER_MS = 2_000;
 
 export function createIdentityWatch({ label, members, clock, log, changed }: IdentityOptions): IdentityWatch {
   const stopped = new AbortController();
-  const running = createSingleFlight<Member, void>();
+  const running = createSingleFlight<Member, boolean>();
+  /** They have the method: an error from one of them is no answer. */
+  const able = new WeakSet<Member>();
   const timers = new Map<Member, () => void>();
   const askedAt = new Map<Member, number>();
   let expected: string | null = null;
@@ -72,7 +77,8 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     changed();
   }
 
-  async function question(member: Member): Promise<void> {
+  /** Returns whether it serves our chain, as far as can be known of it. */
+  async function question(member: Member): Promise<boolean> {
     askedAt.set(member, clock.monotonic());
     const { health, transport } = member;
     const request = {
@@ -83,16 +89,19 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
       tenant: OWN_WORK,
     };
     const { outcome, result, error } = await readReply(transport, request, 'getGenesisHash');
-    if (stopped.signal.aborted || expected === null) return;
+    if (stopped.signal.aborted || expected === null) return false;
+    if (typeof result === 'string') able.add(member);
+    const cannotTell = (outcome.kind === 'denied' || error !== undefined) && !able.has(member);
     if (typeof result === 'string') set(member, result === expected ? 'ours' : { genesisHash: result });
     // An upstream without the method counts as ours; one that was seen on another chain must prove itself.
-    else if (outcome.kind === 'denied' || error !== undefined) {
+    else if (cannotTell) {
       if (health.otherChain === null) set(member, 'ours');
     } else if (!isSilenceFine && outcome.kind !== 'limited' && health.otherChain === null) set(member, 'unknown');
     if ((!health.isKnown || health.otherChain !== null) && members().includes(member)) later(member);
+    return health.otherChain === null && (result === expected || cannotTell);
   }
 
-  const askOne = (member: Member): Promise<void> =>
+  const askOne = (member: Member): Promise<boolean> =>
     running.run(member, () => {
       timers.get(member)?.();
       timers.delete(member);
@@ -111,11 +120,11 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
   const sinceAsked = (member: Member) => clock.monotonic() - (askedAt.get(member) ?? Number.NEGATIVE_INFINITY);
   const isWatching = () => expected !== null && !stopped.signal.aborted;
 
-  async function ask(): Promise<void> {
-    if (!isWatching()) return;
+  async function ask(): Promise<boolean> {
+    if (!isWatching()) return expected === null;
     // An answer to an earlier check may predate the reason for this one.
     await Promise.all(members().map((member) => running.get(member)));
-    await Promise.all(members().map(askOne));
+    return (await Promise.all(members().map(askOne))).includes(true);
   }
 
   return {

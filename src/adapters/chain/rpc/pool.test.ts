@@ -151,3 +151,35 @@ test('other upstreams replace those of a running pool: the new one tells its cha
   await first.answer('slow', 'of the first');
   assert.equal(await asked, 'of the first');
 });
+
+test('an error is a proof of nothing from an upstream that has told its chain before, and enough from one that never could', async (t) => {
+  let refuses = true;
+  const server = createServer((_request, response) => {
+    const answer = refuses ? { error: { code: -32005, message: 'Node is unhealthy' } } : { result: GENESIS };
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: 1, ...answer }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const pool = createUpstreamPool({
+    label: 'main',
+    upstreams: [{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }],
+    core: followConfig(),
+    clock: createSystemClock(),
+    log: createMemoryLog(),
+    metrics: createMetricsRegistry().scope('chain'),
+  });
+  t.after(async () => {
+    await pool.stop();
+    server.closeAllConnections();
+    server.close();
+  });
+  const inService = () => pool.states().map((state) => state.inService);
+  pool.bind(GENESIS);
+  assert.deepEqual([await pool.identify(), inService()], [true, [true]]);
+  refuses = false;
+  assert.deepEqual([await pool.identify(), inService()], [true, [true]]);
+  refuses = true;
+  assert.deepEqual([await pool.identify(), inService()], [false, [false]]);
+  refuses = false;
+  assert.deepEqual([await pool.identify(), inService()], [true, [true]]);
+});

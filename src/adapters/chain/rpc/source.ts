@@ -264,9 +264,9 @@ export function createRpcChainSource({
       // The remembered value may be of another chain.
       first = null;
       const before = outOfService(pool);
-      await orAborted(pool.identify(), signal);
+      const isProven = await orAborted(pool.identify(), signal);
       const now = outOfService(pool);
-      return now.length < pool.states().length && now.every((label) => before.includes(label));
+      return isProven && now.length < pool.states().length && now.every((label) => before.includes(label));
     },
     outOfService: () => outOfService(pool),
     onHint: hints.onHint,
@@ -317,10 +317,14 @@ const slotsIn = (from: number, to: number): Form<number[]> => ({
 const others = (pool: UpstreamPool, label: string) =>
   pool.states().flatMap((state) => (state.label === label ? [] : [state.label]));
 
+/** No block but the first has the hash of its parent: that of an empty one is its parent's, hashed. */
+const isOwnParent = ({ slot, blockhash, previousBlockhash }: BlockHeader) =>
+  slot !== 0 && blockhash === previousBlockhash;
+const OWN_PARENT = 'a block has the hash of its parent';
+
 function faultOfHeader(slot: number, value: unknown): string | null {
   try {
-    decodeHeader(slot, value);
-    return null;
+    return isOwnParent(decodeHeader(slot, value)) ? OWN_PARENT : null;
   } catch (error) {
     return messageOf(error);
   }
@@ -390,7 +394,9 @@ export function createBlockRequest(options: BlockRequestOptions) {
       check: (result, upstream) => {
         if (result === null) return null;
         try {
-          sent.push({ result, upstream, block: decodeBlock(slot, result) });
+          const block = decodeBlock(slot, result);
+          if (isOwnParent(block)) return OWN_PARENT;
+          sent.push({ result, upstream, block });
           return null;
         } catch (error) {
           return messageOf(error);
