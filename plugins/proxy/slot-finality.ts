@@ -15,7 +15,7 @@ export function describeSlotFinality(ctx: Pick<PluginContext<unknown>, 'chain' |
     price,
     params: Type.Unsafe<readonly [number?]>({
       type: 'array',
-      items: [slot('Slot; default: the newest final one', { maximum: Number.MAX_SAFE_INTEGER })],
+      items: [slot('Slot; default: the newest final one', { title: 'slot', maximum: Number.MAX_SAFE_INTEGER })],
       minItems: 0,
       maxItems: 1,
     }),
@@ -54,31 +54,37 @@ function reasonOf({ finality }: ChainStatus, asked: number): string {
 
 const slotFinality = Type.Object(
   {
-    context: Type.Object({ slot: slot('The newest final slot, by the word of the upstreams') }),
-    value: Type.Object({
-      slot: slot('The slot asked for'),
-      isFinal: flag('Whether it is final by the word of the upstreams', true),
-      certificate: orNull(
-        Type.Object({
-          slot: slot('Slot of the certificate, at or above the slot asked for'),
-          stakePercent: Type.Number({
-            minimum: 0,
-            maximum: 100,
-            description: 'Share of the ranked stake that signed, in percent; of two rounds the smaller one',
-            examples: [83.21],
+    context: Type.Object(
+      { slot: slot('The newest final slot, by the word of the upstreams') },
+      { description: 'What the answer is as of' },
+    ),
+    value: Type.Object(
+      {
+        slot: slot('The slot asked for'),
+        isFinal: flag('Whether it is final by the word of the upstreams', true),
+        certificate: orNull(
+          Type.Object({
+            slot: slot('Slot of the certificate, at or above the slot asked for'),
+            stakePercent: Type.Number({
+              minimum: 0,
+              maximum: 100,
+              description: 'Share of the ranked stake that signed, in percent; of two rounds the smaller one',
+              examples: [83.21],
+            }),
+            rounds: oneOf(['fast', 'slow'], 'fast: one round of votes; slow: two'),
           }),
-          rounds: oneOf(['fast', 'slow'], 'fast: one round of votes; slow: two'),
-        }),
-        { description: 'What proves it; null: nothing was checked that does' },
-      ),
-      reason: orNull(text('Why there is no certificate; null where there is one', 'no footer has arrived')),
-      alarm: orNull(
-        text(
-          'A certificate of the last hour that does not hold; null: none',
-          'the certificate of slot 460000000 does not prove it final: too little stake signed it',
+          { description: 'What proves it; null: nothing was checked that does' },
         ),
-      ),
-    }),
+        reason: orNull(text('Why there is no certificate; null where there is one', 'no footer has arrived')),
+        alarm: orNull(
+          text(
+            'A certificate of the last hour that does not hold; null: none',
+            'the certificate of slot 460000000 does not prove it final: too little stake signed it',
+          ),
+        ),
+      },
+      { description: 'What is known of the slot' },
+    ),
   },
   { title: 'SlotFinality', description: 'Whether a slot is final, and what proves it' },
 );

@@ -87,7 +87,11 @@ export async function landed(
   const transaction = new Transaction({ feePayer: payer.publicKey, blockhash, lastValidBlockHeight });
   transaction.add(...instructions).sign(payer, ...(signer === payer ? [] : [signer]));
   const signature = await chain.connection.sendRawTransaction(transaction.serialize());
-  await until(async () => (await chain.connection.getSignatureStatus(signature)).value !== null);
+  // Payments are simulated at `confirmed`.
+  await until(async () => {
+    const { value } = await chain.connection.getSignatureStatus(signature);
+    return value !== null && value.confirmationStatus !== 'processed';
+  });
 }
 
 /** Takes all dollars of a wallet away. */

@@ -29,7 +29,7 @@ export function operationRoutes(context: PageContext, gaps: GapRecords | undefin
     shadowRoute(context),
     failingRoute(context),
     sinksRoute(context),
-    pauseSinkRoute(context),
+    ...(['pause', 'resume'] as const).map((act) => steerSinkRoute(context, act)),
   ];
 }
 
@@ -226,17 +226,14 @@ function sinksRoute(context: PageContext): Route {
   });
 }
 
-function pauseSinkRoute(context: PageContext): Route {
+function steerSinkRoute(context: PageContext, act: 'pause' | 'resume'): Route {
   const { daemon, guard } = context;
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'POST',
-    path: `${API}/sinks/:sink/:act`,
-    summary: 'Pause or resume a sink',
-    params: Type.Object({
-      sink: Type.String({ pattern: '^[a-z][a-z0-9-]{0,31}$' }),
-      act: Type.Union([Type.Literal('pause'), Type.Literal('resume')]),
-    }),
+    path: `${API}/sinks/:sink/${act}`,
+    summary: act === 'pause' ? 'Pause a sink' : 'Resume a sink',
+    params: Type.Object({ sink: Type.String({ maxLength: 64 }) }),
     body: Type.Unknown(),
     bodyOptional: true,
     replies: { 200: Type.Unknown(), ...REFUSALS },
@@ -244,9 +241,9 @@ function pauseSinkRoute(context: PageContext): Route {
       const session = guard.change(request);
       demandOperator(session);
       const { requestId, log, signal, remoteAddress, params } = request;
-      const path = `/v0/admin/sinks/${params.sink}/${params.act}`;
+      const path = `/v0/admin/sinks/${encodeURIComponent(params.sink)}/${act}`;
       const call = { method: 'POST', path, caller: null, requestId, log, signal, remoteAddress };
-      const action = { action: `sinks.${params.act}`, target: params.sink };
+      const action = { action: `sinks.${act}`, target: params.sink };
       const { text } = await audited(context, request, session, action, () => daemon.call(call));
       return json(new JsonText(text));
     },

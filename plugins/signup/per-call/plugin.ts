@@ -34,7 +34,7 @@ export async function addPerCall(
   const chain = ctx.chain('main');
   const charges = ctx.use(accessCharges);
   if (charges === undefined) throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
-  const source = { config, dataDir: core.dataDir, randomBytes: (count: number) => random.bytes(count) };
+  const source = { config, dataDir: core.dataDir, clock, randomBytes: (count: number) => random.bytes(count) };
   let treasury: string | null = config.treasury;
   const terms: CallTerms = {
     place() {

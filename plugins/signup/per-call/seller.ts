@@ -1,6 +1,6 @@
 /** Where payments go, and with what: decided once per process, by the chain. */
 import { join } from 'node:path';
-import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
+import { type ChainReader, type Clock, CodedError } from '../../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../../src/ports/access.ts';
 import { decodeMint, findExtension } from '../../../src/solana/accounts/token.ts';
 import { associatedTokenAccount, knownKey } from '../../../src/solana/addresses.ts';
@@ -30,6 +30,7 @@ interface SellerParts {
   readonly chain: ChainReader;
   readonly config: SignupConfig;
   readonly dataDir: string;
+  readonly clock: Clock;
   readonly randomBytes: (count: number) => Uint8Array;
 }
 
@@ -39,6 +40,8 @@ const DEVNET = 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1';
 const CALL = { tenant: OWN_WORK } as const;
 const LOCAL_KEY_FILE = 'signup-fee-payer.json';
 const LOCAL_LAMPORTS = 100_000_000_000;
+const LOCAL_WAIT_MS = 20_000;
+const LOCAL_LOOK_MS = 50;
 const MINT_LAMPORTS = 1_461_600;
 const MINT_BYTES = 82;
 const LEAST_LAMPORTS = 10_000_000;
@@ -74,7 +77,7 @@ export async function findSeller(parts: SellerParts): Promise<Seller> {
   const isLocal = kind === 'local';
   const [feePayer, treasury] = [await readOwn(parts), await readTreasury(parts)];
   const mint = mintOf(config, genesis) as string;
-  if (isLocal) await prepareLocal(chain, mint, feePayer.address);
+  if (isLocal) await prepareLocal(parts, mint, feePayer.address);
   const program = await checkMint(chain, mint);
   await openAccount(chain, { feePayer, treasury, mint, program });
   const name = [MAINNET, TESTNET].find((one) => genesis.startsWith(one)) ?? DEVNET;
@@ -107,10 +110,17 @@ async function checkMint(chain: ChainReader, mint: string): Promise<string> {
 }
 
 /** On the local chain: the dollars that the official clients know there, and lamports for fees. The fee payer may mint. */
-async function prepareLocal(chain: ChainReader, mint: string, owner: string): Promise<void> {
-  const { value } = await chain.call<{ value: number }>('getBalance', [owner], CALL);
-  if (value < LEAST_LAMPORTS) await chain.call('requestAirdrop', [owner, LOCAL_LAMPORTS], CALL);
-  if ((await readAccount(chain, mint)) !== null) return;
+async function prepareLocal({ chain, clock }: SellerParts, mint: string, owner: string): Promise<void> {
+  const hasLamports = async () => {
+    const { value } = await chain.call<{ value: number }>('getBalance', [owner, { commitment: 'confirmed' }], CALL);
+    return value >= LEAST_LAMPORTS;
+  };
+  if (!(await hasLamports())) {
+    await chain.call('requestAirdrop', [owner, LOCAL_LAMPORTS], CALL);
+    await waitUntil(clock, hasLamports);
+  }
+  const hasMint = async () => (await readAccount(chain, mint)) !== null;
+  if (await hasMint()) return;
   const data = Buffer.alloc(MINT_BYTES);
   data.writeUInt32LE(1, 0);
   data.set(knownKey(owner), 4);
@@ -118,6 +128,13 @@ async function prepareLocal(chain: ChainReader, mint: string, owner: string): Pr
   data.writeUInt8(1, 45);
   const account = { lamports: MINT_LAMPORTS, owner: TOKEN_PROGRAM, data: [data.toString('base64'), 'base64'] };
   await chain.call('local_setAccount', [mint, account], CALL);
+  await waitUntil(clock, hasMint);
+}
+
+/** What was sent to the local chain shows at `confirmed` some slots later. Returns after `LOCAL_WAIT_MS` in any case: what follows says what is missing. */
+async function waitUntil(clock: Clock, isSo: () => Promise<boolean>): Promise<void> {
+  for (const endMs = clock.monotonic() + LOCAL_WAIT_MS; clock.monotonic() < endMs; await clock.sleep(LOCAL_LOOK_MS))
+    if (await isSo()) return;
 }
 
 interface TokenPlace {

@@ -20,7 +20,7 @@ const API = '/dashboard/api';
 /** Parameters that name what a project owns. */
 const OWNED = new Set(['webhookID', 'deliveryId', 'id', 'project', 'key']);
 /** Parameters that name what everybody may look at. */
-const PUBLIC = new Set(['wallet', 'address', 'file']);
+const PUBLIC = new Set(['wallet', 'address', 'file', 'sink']);
 /** A body that every route takes, as far as it gets. */
 const BODY = {
   webhookURL: 'https://stranger.example/',

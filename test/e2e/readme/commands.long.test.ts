@@ -103,7 +103,7 @@ test('init, check-config, dump-config and commands on a file, as written', async
   const good = shell(check!, dir);
   assert.equal(good.code, 0, good.err);
   assert.equal(existsSync(join(dir, 'data')), false);
-  const paid = `plugins: [access, proxy, signup]\n${docsBlock('signup:')}${readmeBlock('first.example')}`;
+  const paid = `plugins: [access, proxy, signup]\n${docsBlock('lamports: 20000000')}${readmeBlock('first.example')}`;
   writeFileSync(join(dir, 'paid.yaml'), paid.replace('YOUR_WALLET', 'So11111111111111111111111111111111111111112'));
   const signup = shell('npx parhelion check-config --config paid.yaml', dir);
   assert.equal(signup.code, 0, signup.err);
