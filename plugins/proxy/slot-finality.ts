@@ -3,7 +3,7 @@ import type { ChainStatus, FinalityStatus, VerifiedSlot } from '../../src/ports/
 import { finalityAlarmText } from '../../src/runtime/finality-text.ts';
 import { flag, oneOf, orNull, slot, text } from '../../src/solana/schemas.ts';
 
-/** `getSlotFinality [slot?]`: whether a slot is final by the word of the upstreams, and by which certificate, checked here. */
+/** `getSlotFinality [slot?]`: whether a slot is final, by the word of the upstreams or by a certificate that was checked here. */
 export function describeSlotFinality(ctx: Pick<PluginContext<unknown>, 'chain' | 'clock'>, price: Price): RpcMethod {
   return {
     name: 'getSlotFinality',
@@ -22,7 +22,7 @@ export function describeSlotFinality(ctx: Pick<PluginContext<unknown>, 'chain' |
     result: slotFinality,
     handler({ params }) {
       const status = ctx.chain('main')?.status();
-      const newest = status?.finalizedSlot ?? null;
+      const newest = status === undefined ? null : newestFinalSlot(status);
       if (status === undefined || newest === null) throw new RpcError('unavailable', UNKNOWN);
       const [asked = newest] = params as readonly [number?];
       const certificate = certificateOf(status.finality, asked);
@@ -42,6 +42,13 @@ export function describeSlotFinality(ctx: Pick<PluginContext<unknown>, 'chain' |
 
 const UNKNOWN = { details: 'no final slot is known: the chain is not followed yet', retryAfterS: 1 } as const;
 
+/** Upstreams are asked now and then; a certificate can prove a slot final before that. */
+function newestFinalSlot({ finalizedSlot, finality }: ChainStatus): number | null {
+  const proven = finality?.verified?.slot ?? null;
+  if (finalizedSlot === null || proven === null) return finalizedSlot ?? proven;
+  return Math.max(finalizedSlot, proven);
+}
+
 /** The lowest known certificate at or above the slot: its block has the slot's as an ancestor. */
 const certificateOf = (finality: FinalityStatus | undefined, asked: number): VerifiedSlot | null =>
   finality?.recent.findLast((one) => one.slot >= asked) ?? null;
@@ -55,13 +62,13 @@ function reasonOf({ finality }: ChainStatus, asked: number): string {
 const slotFinality = Type.Object(
   {
     context: Type.Object(
-      { slot: slot('The newest final slot, by the word of the upstreams') },
+      { slot: slot('The newest final slot, by the word of the upstreams or by a certificate') },
       { description: 'What the answer is as of' },
     ),
     value: Type.Object(
       {
         slot: slot('The slot asked for'),
-        isFinal: flag('Whether it is final by the word of the upstreams', true),
+        isFinal: flag('Whether it is final, by the word of the upstreams or by a certificate', true),
         certificate: orNull(
           Type.Object({
             slot: slot('Slot of the certificate, at or above the slot asked for'),

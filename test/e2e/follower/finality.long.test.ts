@@ -461,5 +461,7 @@ async function resultOf(url: string, method: string, params: unknown): Promise<u
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   });
-  return ((await response.json()) as { readonly result: unknown }).result;
+  const { result, error } = (await response.json()) as { readonly result?: unknown; readonly error?: unknown };
+  assert.equal(error, undefined, `${method}: ${JSON.stringify(error)}`);
+  return result;
 }
