@@ -1,5 +1,5 @@
 import type { CommandDescription } from '../../src/plugin/host.ts';
-import { REPLAYED_HOURS, WEBHOOK_TYPES } from './model.ts';
+import { REPLAYED_HOURS, RESEND_STATUSES, WEBHOOK_TYPES } from './model.ts';
 
 /** Port of `webhooks listen`. */
 export const DEFAULT_PORT = 9_900;
@@ -27,12 +27,12 @@ export const WEBHOOK_COMMANDS = {
   },
   list: {
     path: ['webhooks', 'list'],
-    summary: 'list webhooks with the hosts of their receivers',
+    summary: 'list webhooks with their health and the hosts of their receivers',
     options: [{ flags: '--project <id>', description: 'only webhooks of this project' }, JSON_OPTION],
   },
   show: {
     path: ['webhooks', 'show'],
-    summary: 'show a webhook, its waiting deliveries and its last deliveries',
+    summary: 'show a webhook, its health of 28 days and its last deliveries',
     options: [ID_OPTION, JSON_OPTION],
   },
   test: {
@@ -50,13 +50,28 @@ export const WEBHOOK_COMMANDS = {
       JSON_OPTION,
     ],
   },
-  replay: {
-    path: ['webhooks', 'replay'],
-    summary: 'send failed and discarded deliveries of a period again, or replay slots for a webhook',
+  resend: {
+    path: ['webhooks', 'resend'],
+    summary: 'send waiting deliveries now and failed ones again: one, or all of a webhook',
     options: [
       ID_OPTION,
-      { flags: '--since <time>', description: 'deliveries created since this time: unix seconds or an ISO 8601 date' },
-      { flags: '--until <time>', description: 'deliveries created until this time; default now' },
+      { flags: '--delivery <id>', description: 'only this delivery, see `webhooks show`; also a delivered one' },
+      { flags: '--status <status>', description: `${RESEND_STATUSES.join(', ')}; default: ${RESEND_STATUSES[0]}` },
+      { flags: '--since <time>', description: 'only those created since this time: unix seconds or an ISO 8601 date' },
+      { flags: '--until <time>', description: 'only those created until this time; default now' },
+      JSON_OPTION,
+    ],
+  },
+  replay: {
+    path: ['webhooks', 'replay'],
+    summary: 'read slots again for a webhook and create the deliveries that are missing',
+    options: [
+      ID_OPTION,
+      {
+        flags: '--since <time>',
+        description: 'another name of `webhooks resend --since` for failed and discarded ones',
+      },
+      { flags: '--until <time>', description: 'with --since; default now' },
       {
         flags: '--from <slot>',
         description: `first slot to replay, at most ${REPLAYED_HOURS} hours of the chain at once`,

@@ -7,10 +7,11 @@ import type { Store } from '../../src/ports/store.ts';
 import type { BodyBuilder } from './bodies.ts';
 import { DEFAULT_LINES, DEFAULT_PORT, WEBHOOK_COMMANDS } from './command-list.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
-import { recoverDeliveries } from './delivery/resend.ts';
+import { type Recovered, resendChoice, resendDeliveries, resendDelivery } from './delivery/resend.ts';
 import type { Send } from './delivery/send.ts';
 import { sendTestEvent } from './delivery/test-event.ts';
-import { instantOf, untilOf } from './input.ts';
+import { type HealthView, healthViews } from './health.ts';
+import { sinceOf, untilOf } from './input.ts';
 import { type Arrival, startListener } from './listen.ts';
 import { createHook, type ManageContext, removeHook } from './manage.ts';
 import type { Delivery, Webhook } from './model.ts';
@@ -25,10 +26,11 @@ import type { Db } from './store/tables.ts';
 export function webhookCommands(parts: CommandParts): readonly Command[] {
   return [
     createCommand(parts),
-    listCommand(),
+    listCommand(parts),
     showCommand(parts),
     testCommand(parts),
     tailCommand(parts),
+    resendCommand(parts),
     replayCommand(parts),
     listenCommand(parts),
     deleteCommand(parts),
@@ -179,16 +181,18 @@ function showCommand({ queue, context }: CommandParts): Command {
       const since = Math.floor(context.clock.now() / MINUTE_MS) - HOUR_MINUTES + 1;
       const hour = await sumHealth(db, hook.number, since);
       const { waiting, held } = await queue.counts(hook, COUNTED);
+      const [health] = await healthViews(db, queue, [hook], context.clock.now());
       const last = await deliveryLines(
         io.store,
         await queue.list(hook.id, { status: null, before: null, limit: SHOWN, signature: null }),
       );
       const counts = { waiting, held, deliveredLastHour: hour.succeeded, failedLastHour: hour.failed };
       const missed = await readMissed(db, hook.number);
-      if (options['json'] === true) return io.json({ ...summaryOf(hook), ...counts, missed, deliveries: last });
+      if (options['json'] === true) return io.json({ ...summaryOf(hook), ...counts, health, missed, deliveries: last });
       io.line(`${hook.type} webhook of project ${hook.projectId}, ${stateOf(hook)}, ${hook.addressCount} addresses`);
       if (hook.graceUntil !== null) io.line(`not disabled automatically before ${timeText(hook.graceUntil)} (UTC)`);
       io.line(`${waiting} waiting, ${held} held; last hour: ${hour.succeeded} delivered, ${hour.failed} failed`);
+      if (health !== undefined) for (const line of healthLines(health)) io.line(line);
       for (const { fromSlot, toSlot, events, reason } of missed)
         io.line(
           `${events} events of slots ${fromSlot} to ${toSlot} were not stored (${reason}); a replay delivers them`,
@@ -198,29 +202,71 @@ function showCommand({ queue, context }: CommandParts): Command {
   };
 }
 
-function listCommand(): Command {
+/** `failing; 2 of 9 attempts of the last day succeeded; next attempt …`, and a bar for each of the last 28 days. */
+function healthLines(health: HealthView): readonly string[] {
+  const { state, attempts, nextAttemptAt, lastDeliveredAt, days } = health;
+  const tried = attempts.succeeded + attempts.failed;
+  const at = (time: string) => `${timeText(Date.parse(time))} (UTC)`;
+  const parts = [
+    state,
+    tried === 0 ? 'no attempt in the last day' : `${attempts.succeeded} of ${tried} attempts of the last day succeeded`,
+    ...(lastDeliveredAt === null ? [] : [`last delivery ${at(lastDeliveredAt)}`]),
+    ...(nextAttemptAt === null ? [] : [`next attempt ${at(nextAttemptAt)}`]),
+  ];
+  const sums = days.map(({ succeeded, failed }) => succeeded + failed);
+  const most = Math.max(...sums);
+  if (most === 0) return [parts.join('; ')];
+  const bars = sums.map((sum) => BARS[Math.ceil((sum * (BARS.length - 1)) / most)]).join('');
+  const bad = days.map(({ failed }) => (failed > 0 ? 'x' : ' ')).join('');
+  return [parts.join('; '), `28 days |${bars}|`, `failed  |${bad}|`];
+}
+
+const BARS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+function listCommand({ queue, context }: CommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.list,
     async run(options, io) {
       const project = textOption(options, 'project');
       const db = io.store.read as Db;
       const hooks = project === undefined ? await allHooks(db) : await listHooks(db, project);
-      if (options['json'] === true) return io.json(hooks.map(summaryOf));
+      const health = await healthViews(db, queue, hooks, context.clock.now());
+      if (options['json'] === true)
+        return io.json(hooks.map((hook, at) => ({ ...summaryOf(hook), health: health[at] })));
       if (hooks.length === 0) return io.line('no webhooks');
-      const cells = hooks.map((hook) => [
+      const cells = hooks.map((hook, at) => [
         hook.id,
+        hook.name ?? '-',
         hook.type,
-        stateOf(hook),
+        hook.active ? (health[at]?.state ?? '-') : stateOf(hook),
+        rateText(health[at]),
+        health[at]?.waiting ?? 0,
         hook.addressCount,
         hostOf(hook.url),
         hook.projectId,
         timeText(hook.createdAt),
       ]);
-      for (const line of tableLines(['ID', 'TYPE', 'STATE', 'ADDRESSES', 'HOST', 'PROJECT', 'MADE (UTC)'], cells))
-        io.line(line);
+      for (const line of tableLines(LIST_HEAD, cells)) io.line(line);
     },
   };
 }
+
+const LIST_HEAD = [
+  'ID',
+  'NAME',
+  'TYPE',
+  'STATE',
+  'OK 24 H',
+  'WAITING',
+  'ADDRESSES',
+  'HOST',
+  'PROJECT',
+  'CREATED (UTC)',
+] as const;
+
+/** 99.9 % is not all. */
+const rateText = (health: HealthView | undefined): string =>
+  health?.successRate == null ? '-' : `${Math.floor(100 * health.successRate)} %`;
 
 const stateOf = ({ active, disabledReason }: Webhook): string => (active ? 'on' : `off (${disabledReason ?? 'user'})`);
 
@@ -228,6 +274,7 @@ const stateOf = ({ active, disabledReason }: Webhook): string => (active ? 'on' 
 function summaryOf(hook: Webhook): Record<string, unknown> {
   return {
     id: hook.id,
+    name: hook.name,
     project: hook.projectId,
     type: hook.type,
     host: hostOf(hook.url),
@@ -258,7 +305,7 @@ interface DeliveryLine {
   readonly nextAttemptAt: number | null;
 }
 
-const DELIVERY_HEAD = ['ID', 'STATUS', 'MADE (UTC)', 'SLOT', 'TRIED', 'HTTP', 'REASON', 'SIGNATURE'];
+const DELIVERY_HEAD = ['ID', 'STATUS', 'CREATED (UTC)', 'SLOT', 'TRIED', 'HTTP', 'REASON', 'SIGNATURE'];
 
 async function deliveryLines(store: Store, deliveries: readonly Delivery[]): Promise<readonly DeliveryLine[]> {
   const attempts = await readAttempts(
@@ -363,14 +410,8 @@ function replayCommand(parts: CommandParts): Command {
       const since = textOption(options, 'since');
       if ((since === undefined) === (fromSlot === undefined)) throw usage('give either --since or --from and --to');
       if (since !== undefined) {
-        const { queued, remaining } = await recoverDeliveries(
-          { store: io.store, queue: parts.queue, charges: parts.charges },
-          hook,
-          { states: ['failed', 'discarded'], ...timesOf(options, parts.context.clock.now()) },
-        );
-        if (options['json'] === true) io.json({ queued, remaining });
-        else io.line(`${queued} deliveries will be sent again${remaining === 0 ? '' : `, ${remaining} more remain`}`);
-        return;
+        const range = { ...resendChoice('undelivered'), waiting: false, ...timesOf(options, parts.context) };
+        return tellQueued(options, io, await resendDeliveries({ ...parts, store: io.store }, hook, range));
       }
       if (fromSlot === undefined || toSlot === undefined) throw usage('--from requires --to');
       if (toSlot < fromSlot) throw usage('--to must not be below --from');
@@ -383,8 +424,41 @@ function replayCommand(parts: CommandParts): Command {
   };
 }
 
-function timesOf(options: Options, now: number): { readonly sinceMs: number; readonly untilMs: number } {
-  const sinceMs = instantOf('--since', timeOf(textOption(options, 'since')), now);
+function resendCommand(parts: CommandParts): Command {
+  return {
+    ...WEBHOOK_COMMANDS.resend,
+    async run(options, io) {
+      const hook = await hookOf(io, options);
+      const { queue, charges, context } = parts;
+      const on = { store: io.store, queue, charges };
+      const one = integerOf(options, 'delivery', { min: 1, max: Number.MAX_SAFE_INTEGER });
+      if (one !== undefined) {
+        if (['status', 'since', 'until'].some((name) => textOption(options, name) !== undefined))
+          throw usage('--delivery names one delivery: leave out --status, --since and --until');
+        const delivery = await queue.get(hook.id, one);
+        if (delivery === null) throw usage(`webhook ${hook.id} has no delivery ${one}`);
+        await resendDelivery(on, hook, delivery);
+        return tellQueued(options, io, { queued: 1, remaining: 0 });
+      }
+      const range = { ...resendChoice(textOption(options, 'status')), ...timesOf(options, context) };
+      tellQueued(options, io, await resendDeliveries(on, hook, range));
+    },
+  };
+}
+
+function tellQueued(options: Options, io: CommandIo, { queued, remaining }: Recovered): void {
+  const rest = remaining === 0 ? '' : `; ${remaining} more are left: run it again`;
+  if (options['json'] === true) io.json({ queued, remaining });
+  else io.line(`${queued} ${queued === 1 ? 'delivery is' : 'deliveries are'} sent now, or when the daemon runs${rest}`);
+}
+
+/** Errors: RequestError. */
+function timesOf(
+  options: Options,
+  { clock, config }: ManageContext,
+): { readonly sinceMs: number; readonly untilMs: number } {
+  const now = clock.now();
+  const sinceMs = sinceOf(timeOf(textOption(options, 'since')) ?? null, now, config.retention.failedDays);
   return { sinceMs, untilMs: untilOf(timeOf(textOption(options, 'until')), now, sinceMs) };
 }
 

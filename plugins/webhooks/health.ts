@@ -26,13 +26,26 @@ function healthState(active: boolean, hour: Attempts, day: Attempts): HealthStat
   return failed > ok ? 'failing' : 'working';
 }
 
+/** As the API shows it; times are ISO 8601. */
+export interface HealthView {
+  readonly webhookID: string;
+  readonly state: HealthState;
+  readonly attempts: { readonly succeeded: number; readonly failed: number };
+  readonly successRate: number | null;
+  readonly lastDeliveredAt: string | null;
+  readonly waiting: number;
+  readonly held: number;
+  readonly nextAttemptAt: string | null;
+  readonly days: readonly { readonly day: string; readonly succeeded: number; readonly failed: number }[];
+}
+
 /** The health of these webhooks as the API shows it, in their order; four statements for any number of them. */
 export async function healthViews(
   db: Db,
   queue: Pick<DeliveryQueue, 'unfinishedOf'>,
   hooks: readonly Webhook[],
   now: number,
-): Promise<readonly Record<string, unknown>[]> {
+): Promise<readonly HealthView[]> {
   const numbers = hooks.map(({ number }) => number);
   const minute = Math.floor(now / MINUTE_MS);
   const today = Math.floor(now / DAY_MS);
@@ -62,7 +75,7 @@ export async function healthViews(
 }
 
 /** Days without an attempt have zeros. */
-function allDays(known: readonly HealthDay[], today: number): readonly Record<string, unknown>[] {
+function allDays(known: readonly HealthDay[], today: number): HealthView['days'] {
   const byDay = new Map(known.map((one) => [one.day, one]));
   return Array.from({ length: HEALTH_DAYS }, (_, at) => {
     const day = today - HEALTH_DAYS + 1 + at;
@@ -97,4 +110,40 @@ export async function failingHooks(db: Db, now: number): Promise<readonly Failin
     .filter(({ active }) => active)
     .map((hook) => ({ hook, attempts: attempts.get(hook.number) ?? NONE }))
     .sort((a, b) => b.attempts.failed - a.attempts.failed);
+}
+
+/** How the attempts of the last hour of a webhook that is on went; `quiet`: there were none. */
+export const HOUR_STATES = ['working', 'failing', 'quiet', 'off'] as const;
+
+/** The number of webhooks of all projects in each state. */
+export async function countHourStates(
+  db: Db,
+  now: number,
+): Promise<Readonly<Record<(typeof HOUR_STATES)[number], number>>> {
+  const since = Math.floor(now / MINUTE_MS) - HOUR_MINUTES + 1;
+  const failing = sql<number>`sum(CASE WHEN hour.failed > hour.ok THEN 1 ELSE 0 END)`;
+  const row = await db
+    .selectFrom('webhooks')
+    .leftJoin(
+      db
+        .selectFrom('webhook_health')
+        .select((of) => ['number', of.fn.sum('attempts_ok').as('ok'), of.fn.sum('attempts_failed').as('failed')])
+        .where('minute', '>=', since)
+        .groupBy('number')
+        .as('hour'),
+      'hour.number',
+      'webhooks.number',
+    )
+    .select((of) => [
+      'active',
+      of.fn.countAll().as('all'),
+      of.fn.count('hour.number').as('tried'),
+      failing.as('failing'),
+    ])
+    .groupBy('active')
+    .execute();
+  const on = row.find(({ active }) => active === 1);
+  const [all, tried, failed] = [Number(on?.all ?? 0), Number(on?.tried ?? 0), Number(on?.failing ?? 0)];
+  const off = Number(row.find(({ active }) => active !== 1)?.all ?? 0);
+  return { working: tried - failed, failing: failed, quiet: all - tried, off };
 }

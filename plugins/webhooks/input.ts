@@ -303,6 +303,17 @@ export function instantOf(name: string, value: unknown, now: number): number {
   return ms;
 }
 
+const DAY_MS = 86_400_000;
+
+/** The start of a period; null: as long as deliveries are kept. Errors: 400. */
+export function sinceOf(value: unknown, now: number, keptDays: number): number {
+  const oldest = now - keptDays * DAY_MS;
+  if (value === null) return oldest;
+  const sinceMs = instantOf('since', value, now);
+  if (sinceMs < oldest) throw new RequestError(400, `since: deliveries are kept for ${keptDays} days`);
+  return sinceMs;
+}
+
 /** The end of a range; default: now. Errors: 400. */
 export function untilOf(value: unknown, now: number, sinceMs: number): number {
   if (value === undefined || value === null) return now + 1;

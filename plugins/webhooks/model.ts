@@ -171,6 +171,9 @@ export function formOf(type: WebhookType): BodyKind {
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'discarded'] as const;
 
+/** Which deliveries of a webhook are sent: `undelivered` are all but the delivered ones. */
+export const RESEND_STATUSES = ['undelivered', 'pending', 'failed', 'discarded', 'all'] as const;
+
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
 
 /** A matched transaction on its way to a webhook. Times are unix milliseconds. */

@@ -22,6 +22,7 @@ import { createDeliveryKind, createDeliveryMetrics, createHookLoader } from './d
 import { createPace, type Pace } from './delivery/pace.ts';
 import { createOutboxQueue, createWaitingDeliveries } from './delivery/queue.ts';
 import { createPost, createSend, userAgentOf } from './delivery/send.ts';
+import { HOUR_STATES } from './health.ts';
 import { createHookIndex, createHookSync } from './hook-index.ts';
 import { createInputRules } from './input.ts';
 import { createEnsureFollowed, type ManageContext, removeHooksOf } from './manage.ts';
@@ -85,6 +86,11 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     'failing',
     'Webhooks whose attempts of the last hour mostly failed, counted every minute',
   );
+  const byHealth = ctx.metrics.gauge(
+    'by_health',
+    'Webhooks by how their attempts of the last hour went, counted every minute',
+    ['state'],
+  );
   const metrics = createDeliveryMetrics(ctx.metrics);
   const userAgent = userAgentOf(ctx.version);
   const post = createPost(client, clock);
@@ -133,7 +139,10 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     gapAlerts,
     stallAlerts,
     refreshOwners: owners.refresh,
-    failing: (value) => failing.set(value),
+    counted(states) {
+      failing.set(states.failing);
+      for (const state of HOUR_STATES) byHealth.with(state).set(states[state]);
+    },
   });
   const jobParts = { store, queue, send, pace, clock, random, config, metrics, charges, alerts, autoDisable, events };
   const room = createHookRoom(queue, clock, { config, plans, budgets });

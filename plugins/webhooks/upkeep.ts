@@ -8,7 +8,7 @@ import type { Log } from '../../src/ports/telemetry.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type AutoDisableParts, disableFailing } from './delivery/auto-disable.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
-import { failingHooks } from './health.ts';
+import { countHourStates } from './health.ts';
 import type { Depth } from './match.ts';
 import { REASONS } from './model.ts';
 import type { GapAlerts, StallAlerts } from './operational.ts';
@@ -28,8 +28,8 @@ interface UpkeepParts extends HeldParts, PauseParts {
   readonly stallAlerts: StallAlerts;
   /** Looks again whether any project wants to be told. */
   refreshOwners(): Promise<void>;
-  /** Reports the number of failing webhooks. */
-  failing(count: number): void;
+  /** Reports the number of webhooks by state. */
+  counted(states: Awaited<ReturnType<typeof countHourStates>>): void;
 }
 
 interface Upkeep {
@@ -61,12 +61,12 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     depth.counted(await queue.depth(config.outbox.maxRows));
     await parts.refreshOwners();
   };
-  const countFailing = async (): Promise<void> =>
-    parts.failing((await failingHooks(parts.store.read as Db, clock.now())).length);
+  const countStates = async (): Promise<void> =>
+    parts.counted(await countHourStates(parts.store.read as Db, clock.now()));
   const everyMinute = async (): Promise<void> => {
     await maintainHeld(parts);
     await checkRates(parts);
-    await countFailing();
+    await countStates();
     await parts.replays?.finish();
     await parts.gapAlerts?.check();
   };
@@ -77,6 +77,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       void count().catch((error: unknown) => log.warn({ err: error }, 'counting deliveries failed'));
       repeat(COUNT_MS, 'counting deliveries', count);
       if (!roles.has('deliverer')) return;
+      void countStates().catch((error: unknown) => log.warn({ err: error }, 'counting webhooks failed'));
       repeat(PRUNE_MS, 'pruning deliveries', () => prune({ ...parts, isStopped: () => stopped }));
       repeat(PAUSES_MS, 'checking paused projects', () => endPauses(parts));
       repeat(STALLS_MS, 'checking for stalls', parts.stallAlerts.check);

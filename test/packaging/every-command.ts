@@ -90,6 +90,7 @@ const COMMAND_CASES: Readonly<Record<string, Case>> = {
   'webhooks list': { args: none, code: 0, says: /127\.0\.0\.1/ },
   'webhooks show': { args: ofWebhook, code: 0, says: /0 delivered, 0 failed/ },
   'webhooks test': { args: ofWebhook, code: 0, says: /200/ },
+  'webhooks resend': { args: ofWebhook, code: 0, says: /^0 deliveries are sent now/ },
   'webhooks replay': { args: (made) => [...ofWebhook(made), '--since', '2026-01-01'], code: 0, says: /\b0\b/ },
   // With a webhook it shows nothing before there is a delivery.
   'webhooks tail': {

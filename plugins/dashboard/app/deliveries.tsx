@@ -397,7 +397,7 @@ function ResendDialog({
   return (
     <Dialog title="Resend deliveries" onClose={onClose}>
       <Form
-        submit="Send again"
+        submit="Resend"
         onCancel={onClose}
         onSubmit={async () => {
           const since = Date.now() - (hours === '0' ? oldestMs : Math.min(oldestMs, Number(hours) * HOUR_MS));

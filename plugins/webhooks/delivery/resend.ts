@@ -1,7 +1,9 @@
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import type { Webhook } from '../model.ts';
+import { type Delivery, RESEND_STATUSES, SELF_HELD, type Webhook } from '../model.ts';
+import { batchOfDelivery } from '../store/deliveries.ts';
+import type { Db } from '../store/tables.ts';
 import { DELIVERY_PRICE } from './attempt.ts';
 import type { DeliveryQueue, FinishedRange } from './queue.ts';
 
@@ -24,6 +26,43 @@ export interface ResendRange {
   readonly waiting: boolean;
   readonly sinceMs: number;
   readonly untilMs: number;
+}
+
+const CHOICES: Readonly<Record<(typeof RESEND_STATUSES)[number], Pick<ResendRange, 'states' | 'waiting'>>> = {
+  undelivered: { states: ['failed', 'discarded'], waiting: true },
+  pending: { states: [], waiting: true },
+  failed: { states: ['failed'], waiting: false },
+  discarded: { states: ['discarded'], waiting: false },
+  all: { states: ['done', 'failed', 'discarded'], waiting: true },
+};
+
+/** Errors: 400. */
+export function resendChoice(status: unknown): Pick<ResendRange, 'states' | 'waiting'> {
+  const known = RESEND_STATUSES.find((one) => one === (status ?? 'undelivered'));
+  if (known === undefined) throw new RequestError(400, `status: must be one of ${RESEND_STATUSES.join(', ')}`);
+  return CHOICES[known];
+}
+
+/**
+ * Sends one delivery, with its whole request: a waiting one now, a finished one again. Errors: 409 when the webhook is off, while the
+ * delivery waits for something else than time, and when its block was rolled back; 429 with too few credits.
+ */
+export async function resendDelivery(
+  parts: RecoverParts,
+  hook: Webhook,
+  { id, status, error }: Delivery,
+): Promise<void> {
+  const { store, queue, charges } = parts;
+  if (!hook.active) throw new RequestError(409, 'webhook is inactive');
+  if (status === 'pending') {
+    if (SELF_HELD.some((reason) => reason === error)) throw new RequestError(409, `the delivery is held: ${error}`);
+    const batch = await batchOfDelivery(store.read as Db, id);
+    await store.write((tx) => queue.hasten(tx, hook, { ids: [batch?.leaderId ?? id] }));
+    return;
+  }
+  await refuseUnpaid(charges, hook.projectId, 1);
+  const queued = await store.write((tx) => queue.resend(tx, hook, [id]));
+  if (queued === 0) throw new RequestError(409, 'the block of this delivery was rolled back, or it is pending again');
 }
 
 /** Sends waiting deliveries now and finished ones again. Errors: as of `recoverDeliveries`. */
@@ -68,7 +107,7 @@ export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, rang
 }
 
 /** Throws 429 when a project has too few credits for this number of deliveries. */
-export async function refuseUnpaid(charges: AccessCharges | null, projectId: string, count: number): Promise<void> {
+async function refuseUnpaid(charges: AccessCharges | null, projectId: string, count: number): Promise<void> {
   if (charges === null || count === 0) return;
   if ((await charges.left(projectId)) >= count * DELIVERY_PRICE.credits) return;
   throw new RequestError(429, 'too few credits for these deliveries', { retryAfterS: 3_600 });

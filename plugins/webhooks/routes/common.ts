@@ -21,6 +21,7 @@ import {
   DELIVERY_STATUSES,
   ON_INACTIVE,
   PARSED_DETAILS,
+  RESEND_STATUSES,
   RETRY_PRESETS,
   TXN_STATUSES,
   WEBHOOK_TYPES,
@@ -174,8 +175,6 @@ export const ignoredBody = Type.Unsafe<unknown>({
   description: 'Not needed; any JSON is accepted and ignored',
   examples: [{}],
 });
-
-export const RESEND_STATUSES = ['undelivered', 'pending', 'failed', 'discarded', 'all'] as const;
 
 /** Bodies that name a period. `sinceMs`: Unix milliseconds of a time that is kept, for the examples. */
 export function periodBodies(sinceMs: number) {

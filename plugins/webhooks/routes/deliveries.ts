@@ -6,10 +6,10 @@ import type { AccessCharges } from '../../../src/ports/access.ts';
 import { oneOf } from '../../../src/solana/schemas.ts';
 import { wrapElement } from '../bodies.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
-import { refuseUnpaid } from '../delivery/resend.ts';
+import { resendDelivery } from '../delivery/resend.ts';
 import { describeHeaders, messageId } from '../delivery/send.ts';
 import { type ManageContext, notFound } from '../manage.ts';
-import { DELIVERY_STATUSES, type Delivery, isoTime, SELF_HELD, type Webhook } from '../model.ts';
+import { DELIVERY_STATUSES, type Delivery, isoTime, type Webhook } from '../model.ts';
 import {
   type Attempt,
   batchOfDelivery,
@@ -199,31 +199,11 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
       async handler(request) {
         const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
         const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
-        if (!hook.active) throw new RequestError(409, 'webhook is inactive');
-        if (delivery.status === 'pending') {
-          await sendNow(context, queue, hook, delivery);
-          return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
-        }
-        await refuseUnpaid(charges, hook.projectId, 1);
-        const queued = await context.store.write((tx) => queue.resend(tx, hook, [delivery.id]));
-        if (queued === 0)
-          throw new RequestError(409, 'the block of this delivery was rolled back, or it is pending again');
+        await resendDelivery({ store: context.store, queue, charges }, hook, delivery);
         return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
       },
     }),
   );
-}
-
-/** The next attempt of a waiting delivery, with its whole request, is due now. Errors: 409 while it waits for something else than time. */
-async function sendNow(
-  { store }: ManageContext,
-  queue: DeliveryQueue,
-  hook: Webhook,
-  { id, error }: Delivery,
-): Promise<void> {
-  if (SELF_HELD.some((reason) => reason === error)) throw new RequestError(409, `the delivery is held: ${error}`);
-  const batch = await batchOfDelivery(store.read as Db, id);
-  await store.write((tx) => queue.hasten(tx, hook, { ids: [batch?.leaderId ?? id] }));
 }
 
 /** Missed ranges as the API shows them. */

@@ -7,11 +7,11 @@ import type { FinishedRange } from '../delivery/queue.ts';
 import {
   type Recovered,
   type RecoverParts,
-  type ResendRange,
   recoverDeliveries,
+  resendChoice,
   resendDeliveries,
 } from '../delivery/resend.ts';
-import { instantOf, untilOf } from '../input.ts';
+import { instantOf, sinceOf, untilOf } from '../input.ts';
 import { type ManageContext, notFound } from '../manage.ts';
 import { isoTime } from '../model.ts';
 import type { Replays, SlotRange } from '../replay.ts';
@@ -30,7 +30,6 @@ import {
   hookParams,
   pageReply,
   periodBodies,
-  RESEND_STATUSES,
 } from './common.ts';
 
 const DAY_MS = 86_400_000;
@@ -55,8 +54,6 @@ export function recoverRoutes(parts: RecoverRouteParts): readonly Route[] {
 
 type PeriodBodies = ReturnType<typeof periodBodies>;
 
-const UNDELIVERED = 'undelivered';
-
 function resendRoute(parts: RecoverRouteParts, schema: PeriodBodies['resend']): Route {
   return defineRoute({
     ...COMMON,
@@ -70,7 +67,7 @@ function resendRoute(parts: RecoverRouteParts, schema: PeriodBodies['resend']): 
     bodyOptional: true,
     explain: (body) => {
       const given = objectOf(body ?? {});
-      choiceOf(given);
+      resendChoice(given['status']);
       if (given['since'] != null) instantOf('since', given['since'], Number.POSITIVE_INFINITY);
       untilOf(given['until'], Number.POSITIVE_INFINITY, 0);
     },
@@ -93,29 +90,12 @@ function resendRoute(parts: RecoverRouteParts, schema: PeriodBodies['resend']): 
       const now = clock.now();
       const sinceMs = sinceOf(body['since'] ?? null, now, config.retention.failedDays);
       const untilMs = untilOf(body['until'], now, sinceMs);
-      return json({ ...(await resendDeliveries(parts, hook, { ...choiceOf(body), sinceMs, untilMs })) }, 202);
+      return json(
+        { ...(await resendDeliveries(parts, hook, { ...resendChoice(body['status']), sinceMs, untilMs })) },
+        202,
+      );
     },
   });
-}
-
-/** The start of a period; null: as long as deliveries are kept. Errors: 400. */
-function sinceOf(value: unknown, now: number, keptDays: number): number {
-  const oldest = now - keptDays * DAY_MS;
-  if (value === null) return oldest;
-  const sinceMs = instantOf('since', value, now);
-  if (sinceMs < oldest) throw new RequestError(400, `since: deliveries are kept for ${keptDays} days`);
-  return sinceMs;
-}
-
-/** Errors: 400. */
-function choiceOf(body: Readonly<Record<string, unknown>>): Pick<ResendRange, 'states' | 'waiting'> {
-  const status = body['status'] ?? UNDELIVERED;
-  if (status === UNDELIVERED) return { states: BOTH, waiting: true };
-  if (status === 'pending') return { states: [], waiting: true };
-  if (status === 'all') return { states: STATES['all']!, waiting: true };
-  const states = typeof status === 'string' && Object.hasOwn(STATES, status) ? STATES[status] : undefined;
-  if (states !== undefined) return { states, waiting: false };
-  throw new RequestError(400, `status: must be one of ${RESEND_STATUSES.join(', ')}`);
 }
 
 function recoverRoute(parts: RecoverRouteParts, schema: PeriodBodies['recover']): Route {

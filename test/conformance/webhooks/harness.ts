@@ -35,6 +35,8 @@ export interface Harness {
   readonly outbox: Outbox;
   readonly processor: BlockProcessor;
   readonly log: ReturnType<typeof createMemoryLog>;
+  /** Prometheus text format. */
+  metrics(): Promise<string>;
   /** Starts the plugin's own timers. */
   start(): Promise<void>;
   /** Calls the handler of a route as the project. */
@@ -147,6 +149,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     outbox,
     processor,
     log,
+    metrics: metrics.text,
     start: async () => parts.start?.(AbortSignal.timeout(1_000)),
     call: (method, path, body) => callRoute(parts.routes ?? [], options.projectId ?? 'p', method, path, body),
     apply: (block) => give(processor, block),

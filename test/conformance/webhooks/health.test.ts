@@ -57,6 +57,15 @@ eachStore('health of webhooks', (engine) => {
     });
     const list = (await it.call('GET', '/v0/webhooks/health')).body as Health[];
     assert.deepEqual(list, [failing]);
+    await it.create({ name: 'Quiet' });
+    const { webhookID: off } = await it.create({});
+    await it.call('PATCH', `/v0/webhooks/${off}`, { active: false });
+    await it.start();
+    const counted = async (state: string) =>
+      new RegExp(`^parhelion_webhooks_by_health\\{state="${state}"\\} (\\d+)$`, 'm').exec(await it.metrics())?.[1];
+    await until(async () => (await counted('failing')) === '1', 'webhooks are counted');
+    assert.deepEqual([await counted('working'), await counted('quiet'), await counted('off')], ['0', '1', '1']);
+    assert.match(await it.metrics(), /^parhelion_webhooks_failing 1$/m);
     await it.call('PATCH', `/v0/webhooks/${webhookID}`, { active: false });
     assert.equal((await healthOf(it, webhookID)).state, 'off');
     const other = '00000000-0000-4000-8000-000000000000';

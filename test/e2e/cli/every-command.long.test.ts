@@ -36,6 +36,7 @@ const pluginCommands = [
   'webhooks show',
   'webhooks test',
   'webhooks tail',
+  'webhooks resend',
   'webhooks replay',
   'webhooks listen',
   'webhooks delete',
@@ -67,7 +68,7 @@ test('help: every command tells its options, the list of commands tells every co
       'create, list, show, set-plan, grant, rename, disable, enable, delete, add-wallet, remove-wallet, usage',
     ],
     ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
-    ['webhooks', 'create, list, show, test, tail, replay,\\s+listen, delete'],
+    ['webhooks', 'create, list, show, test, tail, resend,\\s+replay, listen, delete'],
     ['dashboard', 'renew-token'],
   ] as const)
     assert.match(list.out, new RegExp(`^  ${group} +commands: ${inside.replaceAll(/,(\\s\+| )/g, ',\\s+')}$`, 'm'));
@@ -149,6 +150,7 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'webhooks show': ['--id', 'x'],
   'webhooks test': ['--id', 'x'],
   'webhooks tail': ['--id', 'x'],
+  'webhooks resend': ['--id', 'x'],
   'webhooks replay': ['--id', 'x'],
   'wallet follow': ['--address', 'x'],
   'wallet unfollow': ['--address', 'x'],

@@ -185,7 +185,7 @@ test('the answer of a receiver is shown as text, and failed deliveries are sent 
   const before = receiver.received.length;
   await page.getByRole('button', { name: 'Resend…' }).click();
   await page.getByRole('dialog').getByLabel('Created in').selectOption('0');
-  await page.getByRole('dialog').getByRole('button', { name: 'Send again' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Resend' }).click();
   await page.getByText('1 delivery is sent again').waitFor();
   await receiver.waitFor(before + 1);
   await row.locator('[data-label=Attempts]', { hasText: '2' }).waitFor();
