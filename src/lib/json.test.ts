@@ -274,6 +274,24 @@ test('exact numbers change nothing else: any texts and names, and invalid JSON',
   assert.throws(() => JSON.stringify(parseVerbatim('1e400')), TypeError);
 });
 
+test('a long integer is exact wherever a value can stand', () => {
+  const blanks = fc.string({ unit: fc.constantFrom(' ', '\t', '\n', '\r'), maxLength: 3 });
+  const integer = fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }).filter((n) => n > 2n ** 53n || n < -(2n ** 53n));
+  const shapes = [
+    (n: string, b: string) => `${b}${n}${b}`,
+    (n: string, b: string) => `{"a"${b}:${b}${n}${b}}`,
+    (n: string, b: string) => `[${b}${n}${b}]`,
+    (n: string, b: string) => `["Program ${'1'.repeat(32)} invoke"${b},${b}${n}${b}]`,
+    (n: string, b: string) => `{"a":1,${b}"b"${b}:${b}[[${b}${n}]]}`,
+  ];
+  fc.assert(
+    fc.property(integer, blanks, fc.constantFrom(...shapes), (number, blank, shape) => {
+      const read = parseExact(shape(String(number), blank));
+      assert.equal(stringify(read), withoutBlanks(shape(String(number), blank)));
+    }),
+  );
+});
+
 test('hostile texts are parsed in time', () => {
   const many = 300_000;
   const [zeros, quotes] = ['0'.repeat(many), '"\\"",'.repeat(many / 5)];

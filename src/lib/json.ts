@@ -80,9 +80,12 @@ export function byteList(value: unknown): Uint8Array | null {
 /** Integers that a double may not hold exactly, and strings, which are skipped. */
 const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 
+/** A long number as a value. Log messages often have an address of many ones, which is none. */
+const LONG_INTEGER = /(?:^|[:,[-])[ \t\n\r]*\d{16}/;
+
 /** Parses JSON text; integers that a double cannot hold exactly become bigints. Throws SyntaxError. */
 export function parseExact(text: string): unknown {
-  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  if (!LONG_INTEGER.test(text)) return JSON.parse(text);
   return parseMarked(text, LONG_INTEGERS, (token) => !Number.isSafeInteger(Number(token)), BigInt);
 }
 

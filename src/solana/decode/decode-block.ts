@@ -6,8 +6,8 @@ import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.
 import { internTokenBalances, loadedAddressesOf, readableMeta } from './meta.ts';
 import { OpaqueTransaction } from './opaque.ts';
 import { badBlock, decodeExact, decodeHeader } from './response.ts';
-import { ScannedBlock, type ScannedEntry, scanBlockAnswer, type TextRange, type UsualParts } from './scan-block.ts';
-import { type BlockParts, isVote, LeanTransaction, type TransactionParts } from './transaction.ts';
+import { ScannedBlock, type ScannedEntry, type ScannedMeta, scanBlockAnswer, type TextRange } from './scan-block.ts';
+import { type BlockParts, isVote, LeanTransaction } from './transaction.ts';
 import { HIGHEST_WIRE_VERSION, walkWire } from './walk-wire.ts';
 import { base64Length, fromBase64, KEPT_WIRE, namedVersion, wireOfEntry } from './wire-bytes.ts';
 import {
@@ -62,12 +62,26 @@ interface RpcEntry {
 
 /** An entry before it is decoded. */
 interface EntrySource {
-  /** Null where parsing is needed. */
-  readonly usual: UsualParts | null;
   /** Position in the answer; null for an entry that was given as a value. */
   readonly span: ScannedEntry | null;
-  /** Parsed on first use. */
+  /** Parsed by the call. */
   value(): RpcEntry;
+}
+
+/** A class, so that an entry costs no closure. */
+class ScannedSource implements EntrySource {
+  private readonly body: Buffer;
+  readonly span: ScannedEntry;
+
+  constructor(body: Buffer, span: ScannedEntry) {
+    this.body = body;
+    this.span = span;
+  }
+
+  value(): RpcEntry {
+    const parsed = decodeExact(this.body.subarray(this.span.from, this.span.to));
+    return isPlainObject(parsed) ? parsed : {};
+  }
 }
 
 /** Decodes entries in order. `seed`: 32 bytes that were unknown when the transactions were created. Throws CHAIN_BAD_BLOCK for a signature that occurs twice. */
@@ -78,7 +92,7 @@ export function decodeEntries(
 ): Pick<ChainBlock, 'transactions' | 'keys'> {
   const sources = entries.map((entry): EntrySource => {
     const value: RpcEntry = isPlainObject(entry) ? entry : {};
-    return { usual: null, span: null, value: () => value };
+    return { span: null, value: () => value };
   });
   return decodeSources(slot, sources, { seed, scanned: null });
 }
@@ -86,13 +100,7 @@ export function decodeEntries(
 /** Decodes a scanned block. Equals the result of the parsed answer, but each `meta` is parsed on first use. Throws CHAIN_BAD_BLOCK. */
 function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock {
   const header = decodeHeader(slot, scanned.header);
-  const sources = scanned.entries.map((span): EntrySource => {
-    const value = () => {
-      const parsed = decodeExact(scanned.body.subarray(span.from, span.to));
-      return isPlainObject(parsed) ? parsed : {};
-    };
-    return { usual: span.usual, span, value };
-  });
+  const sources = scanned.entries.map((span) => new ScannedSource(scanned.body, span));
   return { ...header, ...decodeSources(slot, sources, { seed: decode32(header.blockhash)!, scanned }) };
 }
 
@@ -101,6 +109,8 @@ interface Decoding {
   readonly scanned: ScannedBlock | null;
   readonly block: BlockParts;
   readonly view: DataView;
+  /** As those of `GatheredWires`. */
+  readonly starts: Uint32Array;
   readonly texts: TextIds | null;
   readonly pool: IdPool;
   readonly noOwners: Uint32Array;
@@ -118,6 +128,7 @@ function decodeSources(
     scanned,
     block: { slot, bytes, keys },
     view: new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
+    starts,
     texts: scanned === null ? null : createTextIds(scanned.body, keys, expectedKeys(sources.length)),
     pool: new IdPool(),
     noOwners: new Uint32Array(0),
@@ -131,10 +142,10 @@ function decodeSources(
     reader.end = starts[index + 1]!;
     const layout = emptyLayout();
     const reason = wires.reasons.get(index) ?? walkWire(reader, layout);
-    const place = { index, wireFrom: starts[index]!, wireTo: starts[index + 1]!, layout };
-    const usual = reason === null && source.usual !== null ? decodeUsual(decoding, source, place) : null;
-    const original = wires.originals.get(index);
-    const transaction = usual ?? decodeUnusual(decoding, source, { ...place, reason, original });
+    const { span } = source;
+    const usual = reason === null && span?.usual != null ? decodeUsual(decoding, span, index, layout) : null;
+    const transaction =
+      usual ?? decodeUnusual(decoding, source, { index, layout, reason, original: wires.originals.get(index) });
     transactions.push(transaction);
     signaturesAt.push(transaction instanceof LeanTransaction && layout.signatureCount > 0 ? layout.signaturesAt : -1);
   }
@@ -157,9 +168,10 @@ interface GatheredWires {
 function gatherWires(sources: readonly EntrySource[], scanned: ScannedBlock | null): GatheredWires {
   const reasons = new Map<number, string>();
   const originals = new Map<number, Uint8Array | null>();
-  const parts: (string | Uint8Array)[] = sources.map(({ usual, value }, index) => {
+  const parts: (string | Uint8Array)[] = sources.map((source, index) => {
+    const usual = source.span?.usual ?? null;
     if (usual !== null) return scanned!.body.toString('latin1', usual.wireFrom, usual.wireTo);
-    const wire = wireOfEntry(value());
+    const wire = wireOfEntry(source.value());
     if (typeof wire === 'string') {
       reasons.set(index, wire);
       return EMPTY;
@@ -197,11 +209,9 @@ function gatherWires(sources: readonly EntrySource[], scanned: ScannedBlock | nu
 
 const EMPTY = new Uint8Array(0);
 
-interface EntryPlace extends Pick<TransactionParts, 'wireFrom' | 'wireTo' | 'layout'> {
+interface UnusualPlace {
   readonly index: number;
-}
-
-interface UnusualPlace extends EntryPlace {
+  readonly layout: WireLayout;
   /** Why the bytes cannot be read; null when they were. */
   readonly reason: string | null;
   /** Undefined: the bytes of the block. */
@@ -210,11 +220,15 @@ interface UnusualPlace extends EntryPlace {
 
 /** Decodes an entry in any form, member by member. */
 function decodeUnusual(decoding: Decoding, source: EntrySource, place: UnusualPlace): NormalTransaction {
-  const { block, scanned } = decoding;
-  const { layout, reason } = place;
+  const { block, starts } = decoding;
+  const { index, layout, reason } = place;
+  const { span } = source;
   const entry = source.value();
-  const text = source.span === null ? null : { body: scanned!.body, from: source.span.from, to: source.span.to };
-  const wire = place.original === undefined ? wireIn(block, place) : place.original;
+  const body = decoding.scanned?.body ?? null;
+  const text = span === null ? null : body!.subarray(span.from, span.to);
+  const [wireFrom, wireTo] = [starts[index]!, starts[index + 1]!];
+  const ofBlock = wireFrom === wireTo ? null : block.bytes.subarray(wireFrom, wireTo);
+  const wire = place.original === undefined ? ofBlock : place.original;
   if (reason !== null) {
     const kind = layout.version > HIGHEST_WIRE_VERSION ? 'version' : 'message';
     return opaque(decoding, entry, { place, text, wire, fault: { kind, reason } });
@@ -239,27 +253,27 @@ function decodeUnusual(decoding: Decoding, source: EntrySource, place: UnusualPl
   const metaReason = read.reason ?? (hasTokens ? null : 'a token balance has an invalid address');
   if (layout.lookupCount > 0) eachTableKey(block.bytes, layout, (at) => block.keys.intern(decoding.view, at));
   return new LeanTransaction(block, {
-    ...place,
+    index,
     version,
+    layout,
+    wireFrom,
+    wireTo,
     keys,
     loadedWritableCount: writable.length,
     tokenOwners: hasTokens ? new Uint32Array(owners) : decoding.noOwners,
     isVote: isVote(block, layout, version, keys),
     fault: layout.oddity ?? (metaReason === null ? null : { kind: 'meta', reason: metaReason }),
-    entry: text,
-    meta,
+    body,
+    span,
     given: entry,
-    metaText: null,
+    meta,
     original: wire,
   });
 }
 
-const wireIn = ({ bytes }: BlockParts, { wireFrom, wireTo }: EntryPlace): Uint8Array | null =>
-  wireFrom === wireTo ? null : bytes.subarray(wireFrom, wireTo);
-
 interface OpaqueSource {
-  readonly place: EntryPlace;
-  readonly text: { readonly body: Buffer; readonly from: number; readonly to: number } | null;
+  readonly place: UnusualPlace;
+  readonly text: Buffer | null;
   readonly wire: Uint8Array | null;
   readonly fault: TransactionFault;
 }
@@ -307,7 +321,7 @@ function opaque(
     meta: hasTokens ? meta : { ...meta, preTokenBalances: [], postTokenBalances: [] },
     wire: wire ?? keptWire(entry),
     given: entry,
-    text: text === null ? null : text.body.subarray(text.from, text.to),
+    text,
   });
 }
 
@@ -382,11 +396,14 @@ export function decodeTransaction(result: unknown): ChainBlock {
 }
 
 /** Decodes an entry in the usual form, whose `meta` the scan has checked. Null when its parts do not fit together. */
-function decodeUsual(decoding: Decoding, source: EntrySource, place: EntryPlace): NormalTransaction | null {
-  const { block, view, pool } = decoding;
-  const { body } = decoding.scanned!;
-  const { layout } = place;
-  const { meta } = source.usual!;
+function decodeUsual(
+  decoding: Decoding,
+  span: ScannedEntry,
+  index: number,
+  layout: WireLayout,
+): NormalTransaction | null {
+  const { block, view, pool, starts } = decoding;
+  const { meta } = span.usual!;
   const { writable, readonly } = meta;
   if (writable.count !== layout.loadedWritable || readonly.count !== layout.loadedReadonly) return null;
   const keyCount = layout.keyCount + writable.count + readonly.count;
@@ -397,30 +414,27 @@ function decodeUsual(decoding: Decoding, source: EntrySource, place: EntryPlace)
     pool.add(block.keys.intern(view, layout.keysAt + number * 32));
   if (!intern(decoding, writable) || !intern(decoding, readonly)) return null;
   const keys = pool.end();
-  const tokenOwners = ownersOf(decoding, source.usual!);
+  const tokenOwners = ownersOf(decoding, meta);
   if (tokenOwners === null) return null;
   if (layout.lookupCount > 0) eachTableKey(block.bytes, layout, (at) => block.keys.intern(view, at));
   const version = layout.version < 0 ? 'legacy' : layout.version;
+  // Members in one order without a spread: one hidden class, and no copies.
   return new LeanTransaction(block, {
-    ...place,
+    index,
     version,
+    layout,
+    wireFrom: starts[index]!,
+    wireTo: starts[index + 1]!,
     keys,
     loadedWritableCount: writable.count,
     tokenOwners,
     isVote: isVote(block, layout, version, keys),
     fault: layout.oddity,
-    entry: { body, from: source.span!.from, to: source.span!.to },
-    meta: null,
+    body: decoding.scanned!.body,
+    span,
     given: null,
+    meta: null,
     original: undefined,
-    metaText: {
-      body,
-      from: meta.from,
-      to: meta.to,
-      error: meta.error,
-      preTokens: meta.preTokens,
-      postTokens: meta.postTokens,
-    },
   });
 }
 
@@ -436,7 +450,7 @@ function intern({ scanned, texts: ids, pool }: Decoding, range: TextRange): bool
 }
 
 /** Adds mints, programs and owners to the table; returns the distinct owners, or null for an invalid address. */
-function ownersOf(decoding: Decoding, { meta }: UsualParts): Uint32Array | null {
+function ownersOf(decoding: Decoding, meta: ScannedMeta): Uint32Array | null {
   const [preTokens, postTokens] = [meta.preTokens.texts, meta.postTokens.texts];
   if (preTokens.count + postTokens.count === 0) return decoding.noOwners;
   decoding.pool.begin(preTokens.count + postTokens.count);

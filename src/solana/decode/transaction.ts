@@ -18,7 +18,7 @@ import type { RpcMeta } from '../rpc-json.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
 import { decodeExact } from './response.ts';
-import type { Span } from './scan-block.ts';
+import type { ScannedEntry, ScannedMeta } from './scan-block.ts';
 import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
 /** Common parts of the transactions of a block. */
@@ -41,26 +41,14 @@ export interface TransactionParts {
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
   readonly fault: TransactionFault | null;
-  /** Position of the entry in the text of the answer; null for one that was given as a value. */
-  readonly entry: { readonly body: Buffer; readonly from: number; readonly to: number } | null;
-  /** Exactly one of these two is set. `meta`: what of it can be used. */
-  readonly meta: RpcMeta | null;
-  readonly metaText: MetaText | null;
-  /** The parsed entry; set with `meta`. */
+  /** The answer that contains the entry, and where; both null for one that was given as a value. */
+  readonly body: Buffer | null;
+  readonly span: ScannedEntry | null;
+  /** The parsed entry, and what of its `meta` can be used; both null for one in the usual form, whose `meta` is parsed on first use. */
   readonly given: { readonly meta?: unknown } | null;
+  readonly meta: RpcMeta | null;
   /** The bytes as signed; null: unknown, undefined: those of the block. */
   readonly original: Uint8Array | null | undefined;
-}
-
-/** Position of the text of a `meta` that was checked but not parsed. */
-export interface MetaText {
-  readonly body: Buffer;
-  readonly from: number;
-  readonly to: number;
-  /** Within it: `err`, empty for null, and the lists of token balances, empty where one is missing. */
-  readonly error: Span;
-  readonly preTokens: Span;
-  readonly postTokens: Span;
 }
 
 /**
@@ -76,14 +64,16 @@ export class LeanTransaction implements NormalTransaction {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  private readonly textOfMeta: MetaText | null;
+  /** Of a `meta` that was checked and not parsed; null: it was parsed. */
+  private readonly usualMeta: ScannedMeta | null;
   private readonly block: BlockParts;
   private readonly layout: WireLayout;
   private readonly wireFrom: number;
   private readonly wireTo: number;
   readonly fault: TransactionFault | null;
   readonly isOpaque = false;
-  private readonly entry: TransactionParts['entry'];
+  private readonly body: Buffer | null;
+  private readonly span: ScannedEntry | null;
   private readonly given: TransactionParts['given'];
   private readonly original: Uint8Array | null | undefined;
   private madeMeta: RpcMeta | null;
@@ -107,15 +97,16 @@ export class LeanTransaction implements NormalTransaction {
     this.tokenOwners = parts.tokenOwners;
     this.isVote = parts.isVote;
     this.madeMeta = parts.meta;
-    this.textOfMeta = parts.metaText;
+    this.usualMeta = parts.meta === null ? parts.span!.usual!.meta : null;
     this.fault = parts.fault;
-    this.entry = parts.entry;
+    this.body = parts.body;
+    this.span = parts.span;
     this.given = parts.given;
     this.original = parts.original;
   }
 
   private get rpcMeta(): RpcMeta {
-    this.madeMeta ??= parse(this.textOfMeta!);
+    this.madeMeta ??= decodeExact(this.metaText) as RpcMeta;
     return this.madeMeta;
   }
 
@@ -125,13 +116,13 @@ export class LeanTransaction implements NormalTransaction {
   }
 
   get metaText(): Buffer {
-    const { textOfMeta: text } = this;
-    return text === null ? metaTextOf(this.entryText, this.given) : text.body.subarray(text.from, text.to);
+    const { usualMeta: meta } = this;
+    return meta === null ? metaTextOf(this.entryText, this.given) : this.body!.subarray(meta.from, meta.to);
   }
 
   get entryText(): Buffer {
-    const { entry } = this;
-    return entry === null ? Buffer.from(stringify(this.given)) : entry.body.subarray(entry.from, entry.to);
+    const { span } = this;
+    return span === null ? Buffer.from(stringify(this.given)) : this.body!.subarray(span.from, span.to);
   }
 
   get wire(): Uint8Array | null {
@@ -183,8 +174,8 @@ export class LeanTransaction implements NormalTransaction {
 
   /** Parsed alone; undefined when it is missing. */
   private partOfMeta(which: 'error' | 'preTokens' | 'postTokens'): unknown {
-    const { body, [which]: part } = this.textOfMeta!;
-    return part.from === part.to ? undefined : decodeExact(body.subarray(part.from, part.to));
+    const { from, to } = this.usualMeta![which];
+    return from === to ? undefined : decodeExact(this.body!.subarray(from, to));
   }
 
   get fee(): Lamports {
@@ -242,10 +233,6 @@ export function placeholderSignature(slot: number, index: number): Uint8Array {
 /** Errors of runtimes have small numbers only; in larger ones digits are lost, for they are written in many places as plain JSON. */
 export function plainError(error: unknown): unknown {
   return typeof error === 'object' || typeof error === 'bigint' ? JSON.parse(stringify(error)) : error;
-}
-
-function parse({ body, from, to }: MetaText): RpcMeta {
-  return decodeExact(body.subarray(from, to)) as RpcMeta;
 }
 
 const voteProgram = lazy(() => new Uint32Array(decode32(VOTE_PROGRAM)!.buffer));
