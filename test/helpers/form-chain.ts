@@ -17,7 +17,7 @@ export interface BlockMembers {
 const filled = (byte: number, length = 32) => new Uint8Array(length).fill(byte);
 const reward = (members: string) => `[{"pubkey":"${encode32(filled(2))}",${members}}]`;
 
-export const BLOCK_MEMBERS: readonly BlockMembers[] = [
+const BLOCK_MEMBERS: readonly BlockMembers[] = [
   { name: 'an empty block', members: { transactions: '[]' } },
   { name: 'another empty block behind it', members: { transactions: '[]' } },
   { name: 'no rewards', members: { rewards: null } },

@@ -36,7 +36,7 @@ export interface PlannedWebhook {
   readonly reasons: readonly string[];
 }
 
-export const WEBHOOK_FORMS = ['raw', 'enhanced', 'discord', 'rawDevnet', 'enhancedDevnet', 'discordDevnet'] as const;
+const WEBHOOK_FORMS = ['raw', 'enhanced', 'discord', 'rawDevnet', 'enhancedDevnet', 'discordDevnet'] as const;
 const MAX_ADDRESSES = 100_000;
 /** Longest texts that `POST /v0/webhooks` takes. */
 const MAX_LABEL_CHARS = { name: 100, description: 1_000 } as const;
@@ -156,7 +156,7 @@ export function planHelius(entry: Members): PlannedWebhook {
 }
 
 /** A webhook of QuickNode; only the template of wallets names addresses. */
-export function planQuickNode(entry: Members): PlannedWebhook {
+function planQuickNode(entry: Members): PlannedWebhook {
   const network = textOf(entry['network']) ?? '';
   const template = textOf(entry['templateId']) ?? textOf(entry['template_id']);
   const target = isPlainObject(entry['destination_attributes']) ? entry['destination_attributes'] : {};
@@ -205,7 +205,7 @@ export function planQuickNode(entry: Members): PlannedWebhook {
 }
 
 /** A stream of QuickNode sends whole blocks, or what a program makes of them: there is no webhook for that. */
-export function planStream(entry: Members): PlannedWebhook {
+function planStream(entry: Members): PlannedWebhook {
   const destination = textOf(entry['destination']) ?? 'unknown';
   const advice =
     destination === 'webhook'
