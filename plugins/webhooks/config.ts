@@ -165,6 +165,22 @@ export const webhooksConfig = Type.Object(
       ],
       { default: null, description: 'webhook of the operator {url, secret}; null = off' },
     ),
+    email: Type.Object(
+      {
+        server: Type.Union([Type.String({ secret: true, pattern: '^smtps?://[^\\s/]+/?$' }), Type.Null()], {
+          default: null,
+          secret: true,
+          description:
+            'smtp://USER:PASSWORD@HOST:587 (STARTTLS) or smtps://USER:PASSWORD@HOST:465 (TLS); null = no e-mails',
+        }),
+        from: Type.Union([Type.String({ pattern: '^[^\\s@<>]+@[A-Za-z0-9.-]+$' }), Type.Null()], {
+          default: null,
+          description: 'address of the sender',
+        }),
+        perHour: reloadable(count(20, 'e-mails that one project gets in an hour at most')),
+      },
+      { ...closed, default: {}, description: 'server that tells owners of projects by e-mail of failing webhooks' },
+    ),
     maxLagSeconds: reloadable(
       Type.Number({
         exclusiveMinimum: 0,
@@ -191,7 +207,7 @@ export const webhooksConfig = Type.Object(
     }),
     caFile: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
-      description: 'PEM file with additional certificate authorities for receivers',
+      description: 'PEM file with additional certificate authorities for receivers and for the server of e-mails',
     }),
   },
   { ...closed, default: {} },
@@ -205,5 +221,6 @@ export const WEBHOOKS_ERRORS = {
   WEBHOOKS_LISTEN: 'the address of `webhooks listen` cannot be listened on',
   WEBHOOKS_TEST_FAILED: 'the receiver did not accept a test event',
   WEBHOOKS_USAGE: 'a command of webhooks was called with invalid values',
+  WEBHOOKS_EMAIL: 'webhooks.email cannot be used',
   WEBHOOKS_OPERATIONAL_URL: 'webhooks.operational.url is not an allowed address',
 } as const;

@@ -1,10 +1,11 @@
-/** Jobs that post a notice to somebody other than a webhook: with durable retries, never disabled. */
+/** Jobs that send a notice to somebody other than a webhook: with durable retries, never disabled. */
 import type { Job, JobKind, JobOutcome } from '../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import { retryAfterMs } from '../../src/runtime/waiting.ts';
 import type { WebhooksConfig } from './config.ts';
 import { longestDelayMs, retryDelayMs } from './delivery/attempt.ts';
 import type { Post } from './delivery/send.ts';
+import type { Mail, Mailer } from './mail.ts';
 
 export interface NoticeKindParts {
   readonly post: Post;
@@ -12,6 +13,8 @@ export interface NoticeKindParts {
   readonly random: Random;
   readonly config: WebhooksConfig;
   readonly userAgent: string;
+  /** Null: no e-mails are sent. */
+  readonly mailer: Mailer | null;
 }
 
 interface Notice {
@@ -25,30 +28,26 @@ interface NoticeKind {
   readonly kind: string;
   readonly summary: string;
   /** What to post now; an outcome if there is nobody to post it to. */
-  readonly noticeOf: (job: Job) => Notice | JobOutcome;
+  readonly noticeOf: (job: Job) => Notice | { readonly mail: Mail } | JobOutcome;
 }
 
 export function createNoticeKind(parts: NoticeKindParts, { kind, summary, noticeOf }: NoticeKind): JobKind {
-  const { post, clock, random, config, userAgent } = parts;
+  const { clock, random, config } = parts;
 
   async function run(job: Job, signal: AbortSignal): Promise<JobOutcome> {
     const notice = noticeOf(job);
     if ('kind' in notice) return notice;
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': userAgent,
-      'webhook-id': job.key,
-      ...notice.headers,
-    };
-    const { timeoutMs } = config.retry.durable;
-    const verdict = await post({ url: notice.url, headers, body: notice.body, timeoutMs, retriesAtOnce: true }, signal);
-    if (verdict.failure === null) return { kind: 'done' };
+    const verdict =
+      'mail' in notice ? await mailed(parts, notice.mail, signal) : await posted(parts, job, notice, signal);
+    if (verdict === null) return { kind: 'done' };
+    const { error, isFinal } = verdict;
+    if (isFinal) return { kind: 'failed', error };
     if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
     const now = clock.now();
     const hints = { retryAfterMs: retryAfterMs(verdict.retryAfter, now), overloaded: verdict.overloaded };
     const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
-    if (delayMs === null) return { kind: 'failed', error: verdict.failure };
-    return { kind: 'retry', runAt: now + delayMs, error: verdict.failure };
+    if (delayMs === null) return { kind: 'failed', error };
+    return { kind: 'retry', runAt: now + delayMs, error };
   }
 
   return {
@@ -64,4 +63,35 @@ export function createNoticeKind(parts: NoticeKindParts, { kind, summary, notice
     keepsTime: true,
     run: (job, _prepared, signal) => run(job, signal),
   };
+}
+
+/** Why a notice did not arrive; null if it did. */
+type Verdict = {
+  readonly error: string;
+  /** No further attempt can help. */
+  readonly isFinal: boolean;
+  readonly retryAfter: string | undefined;
+  readonly overloaded: boolean;
+} | null;
+
+async function posted(
+  { post, config, userAgent }: NoticeKindParts,
+  job: Job,
+  { url, body, headers: own }: Notice,
+  signal: AbortSignal,
+): Promise<Verdict> {
+  const headers = { 'content-type': 'application/json', 'user-agent': userAgent, 'webhook-id': job.key, ...own };
+  const { timeoutMs } = config.retry.durable;
+  const { failure, retryAfter, overloaded } = await post(
+    { url, headers, body, timeoutMs, retriesAtOnce: true },
+    signal,
+  );
+  return failure === null ? null : { error: failure, isFinal: false, retryAfter, overloaded };
+}
+
+async function mailed({ mailer, config }: NoticeKindParts, mail: Mail, signal: AbortSignal): Promise<Verdict> {
+  const rest = { retryAfter: undefined, overloaded: false };
+  if (mailer === null) return { error: 'e-mail: webhooks.email.server is not set', isFinal: true, ...rest };
+  const result = await mailer.send(mail, config.retry.durable.timeoutMs, signal);
+  return result === null ? null : { ...result, ...rest };
 }

@@ -1,21 +1,26 @@
-/** Tells the owner of a project when one of its webhooks fails, works again or is switched off: by JSON or a message of Slack. */
+/** Tells the owner of a project when one of its webhooks fails, works again or is switched off: by JSON, a message of Slack or an e-mail. */
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type JobKind, type PluginContext, type Route } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
+import type { Outbox } from '../../src/ports/outbox.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
 import { oneOf, orNull, text } from '../../src/solana/schemas.ts';
+import type { WebhooksConfig } from './config.ts';
 import { type InputRules, parseUrl } from './input.ts';
+import { addressOfMail, type Mail } from './mail.ts';
 import type { Webhook } from './model.ts';
 import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import { BAD_REPLIES, COMMON, callerOf, FREE_PRICE } from './routes/common.ts';
 import type { Db } from './store/tables.ts';
 
-export const CONTACT_FORMATS = ['json', 'slack'] as const;
+const CONTACT_FORMATS = ['json', 'slack', 'email'] as const;
 type ContactFormat = (typeof CONTACT_FORMATS)[number];
 
 /** Where a project wants to be told. */
 interface Contact {
+  /** Of an e-mail: `mailto:ADDRESS`. */
   readonly url: string;
   readonly format: ContactFormat;
 }
@@ -48,8 +53,11 @@ export function createOwnerAlerts(parts: {
   readonly clock: Clock;
   readonly random: Random;
   readonly enqueue: PluginContext['jobs']['add'];
+  readonly outbox: Pick<Outbox, 'list'>;
+  readonly log: Log;
+  readonly email: Pick<WebhooksConfig['email'], 'perHour'>;
 }): OwnerAlerts {
-  const { store, clock, random, enqueue } = parts;
+  const { store, clock, random, enqueue, log } = parts;
   let hasContacts = false;
   return {
     isOn: () => hasContacts,
@@ -60,6 +68,13 @@ export function createOwnerAlerts(parts: {
     async report(tx, hook, type, data = {}) {
       const contact = await readContact(tx.db as Db, hook.projectId);
       if (contact === null) return;
+      if (contact.format === 'email' && (await hasMany(parts, tx, hook.projectId))) {
+        log.warn(
+          { project: hook.projectId, webhook: hook.id },
+          `no e-mail of ${type}: the project had its share of the hour`,
+        );
+        return;
+      }
       const about = { webhookID: hook.id, name: hook.name, host: new URL(hook.url).host, project: hook.projectId };
       const payload: OwnerEvent = {
         contact,
@@ -71,6 +86,19 @@ export function createOwnerAlerts(parts: {
       await enqueue(tx, [{ kind: OWNER_KIND, key, group: hook.projectId, payload }]);
     },
   };
+}
+
+const HOUR_MS = 3_600_000;
+
+/** Whether a project was told as often in the last hour as it may be by e-mail: an address can be somebody else's. */
+async function hasMany(
+  { outbox, clock, email }: Pick<Parameters<typeof createOwnerAlerts>[0], 'outbox' | 'clock' | 'email'>,
+  tx: StoreTx,
+  projectId: string,
+): Promise<boolean> {
+  const limit = email.perHour;
+  const last = await outbox.list({ kind: OWNER_KIND, group: projectId }, { limit, tx });
+  return last.length === limit && last.at(-1)!.createdAt > clock.now() - HOUR_MS;
 }
 
 async function readContact(db: Db, projectId: string): Promise<Contact | null> {
@@ -94,10 +122,39 @@ const SENTENCES: Readonly<Record<OwnerEventType, string>> = {
   'webhook.disabled': 'was switched off because its receiver kept failing. Switch it on when the receiver works.',
 };
 
-function bodyOf({ contact, type, timestamp, data }: OwnerEvent): object {
+const nameOf = ({ data }: OwnerEvent): string =>
+  typeof data['name'] === 'string' ? `${data['name']} (${data['host']})` : String(data['host']);
+
+function bodyOf(event: OwnerEvent): object {
+  const { contact, type, timestamp, data } = event;
   if (contact.format === 'json') return { type, timestamp, data };
-  const name = typeof data['name'] === 'string' ? `${data['name']} (${data['host']})` : String(data['host']);
-  return { text: `Webhook ${escapeSlack(name)} ${SENTENCES[type]} Id ${data['webhookID']}` };
+  return { text: `Webhook ${escapeSlack(nameOf(event))} ${SENTENCES[type]} Id ${data['webhookID']}` };
+}
+
+const SUBJECTS: Readonly<Record<OwnerEventType, string>> = {
+  'webhook.failing': 'is failing',
+  'webhook.recovered': 'works again',
+  'webhook.disabled': 'was switched off',
+};
+
+function mailOf(event: OwnerEvent, to: string, id: string): Mail {
+  const { type, timestamp, data } = event;
+  return {
+    to,
+    id,
+    subject: `Webhook ${nameOf(event)} ${SUBJECTS[type]}`,
+    text: [
+      `The webhook ${nameOf(event)} ${SENTENCES[type]}`,
+      '',
+      `Webhook  ${data['webhookID']}`,
+      `Project  ${data['project']}`,
+      `Time     ${timestamp}`,
+      '',
+      'Its deliveries, with the answers of the receiver, are in the dashboard. When the receiver works, Resend there sends what waits.',
+      'This address was set in the notifications of the project; they are ended there, too.',
+      '',
+    ].join('\n'),
+  };
 }
 
 /** Slack takes these characters for links and mentions. */
@@ -109,19 +166,25 @@ export function createOwnerKind(parts: NoticeKindParts): JobKind {
   return createNoticeKind(parts, {
     kind: OWNER_KIND,
     summary: 'tells owners of projects that a webhook fails, works again or was switched off',
-    noticeOf({ payload }) {
+    noticeOf({ payload, key }) {
       const event = payload as OwnerEvent;
+      const { url: to, format: form } = event.contact;
+      if (form === 'email') return { mail: mailOf(event, addressOfMail(to) ?? to, key) };
       return { url: event.contact.url, body: Buffer.from(JSON.stringify(bodyOf(event))) };
     },
   });
 }
 
 const PATH = '/v0/webhooks/notifications';
-const url = text('Where notices are posted, such as an incoming webhook of Slack', 'https://example.org/notices', {
-  format: 'uri',
-  maxLength: 2_048,
-});
-const format = oneOf(CONTACT_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`', 'slack');
+const url = text(
+  'Where notices go, such as an incoming webhook of Slack; of e-mails `mailto:` and the address',
+  'https://example.org/notices',
+  {
+    format: 'uri',
+    maxLength: 2_048,
+  },
+);
+const format = oneOf(CONTACT_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`; email', 'slack');
 const contactReply = Type.Object(
   { url: orNull(url), format: orNull(format) },
   { title: 'Notifications', description: 'Where the owner is told; null = nowhere' },
@@ -133,10 +196,12 @@ interface ContactParts {
   readonly clock: Clock;
   readonly rules: InputRules;
   readonly owners: OwnerAlerts;
+  /** Whether this daemon has a server for e-mails. */
+  readonly canMail: boolean;
 }
 
 /** Routes that read and set where a project is told. */
-export function contactRoutes({ store, clock, rules, owners }: ContactParts): readonly Route[] {
+export function contactRoutes({ store, clock, owners, ...parts }: ContactParts): readonly Route[] {
   const get = defineRoute({
     ...COMMON,
     method: 'GET',
@@ -159,11 +224,11 @@ export function contactRoutes({ store, clock, rules, owners }: ContactParts): re
       { url: orNull(url), format: Type.Optional(orNull(format)) },
       { description: 'Where to, and in which form; json by default', examples: [EXAMPLE] },
     ),
-    explain: (body) => contactOf(body, rules),
+    explain: (body) => contactOf(body, parts),
     replies: { 200: contactReply, ...BAD_REPLIES },
     async handler(request) {
       const { projectId } = callerOf(request);
-      const contact = contactOf(request.body, rules);
+      const contact = contactOf(request.body, parts);
       await store.write(async (tx) => {
         if (contact === null) return await removeContact(tx, projectId);
         const values = { ...contact, updated_at: clock.now() };
@@ -181,12 +246,16 @@ export function contactRoutes({ store, clock, rules, owners }: ContactParts): re
 }
 
 /** Null: nowhere. Errors: 400. */
-function contactOf(body: unknown, rules: InputRules): Contact | null {
+function contactOf(body: unknown, { rules, canMail }: Pick<ContactParts, 'rules' | 'canMail'>): Contact | null {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
     throw new RequestError(400, 'the body must be a JSON object');
   const given = body as Readonly<Record<string, unknown>>;
   if (given['url'] === null) return null;
   const form = CONTACT_FORMATS.find((one) => one === (given['format'] ?? 'json'));
   if (form === undefined) throw new RequestError(400, `format: must be one of ${CONTACT_FORMATS.join(', ')}`);
-  return { url: parseUrl(given['url'], rules, 'url'), format: form };
+  if (form !== 'email') return { url: parseUrl(given['url'], rules, 'url'), format: form };
+  if (!canMail) throw new RequestError(400, 'format: this daemon sends no e-mails (webhooks.email.server is not set)');
+  const address = typeof given['url'] === 'string' ? addressOfMail(given['url']) : null;
+  if (address === null) throw new RequestError(400, 'url must be one e-mail address, such as mailto:ada@example.org');
+  return { url: `mailto:${address}`, format: form };
 }

@@ -25,6 +25,7 @@ import { createPost, createSend, userAgentOf } from './delivery/send.ts';
 import { HOUR_STATES } from './health.ts';
 import { createHookIndex, createHookSync } from './hook-index.ts';
 import { createInputRules } from './input.ts';
+import { createMailer } from './mail.ts';
 import { createEnsureFollowed, type ManageContext, removeHooksOf } from './manage.ts';
 import {
   createDepth,
@@ -109,7 +110,8 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     ensureFollowed: createEnsureFollowed(following, log),
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms, parsed),
   };
-  const owners = createOwnerAlerts({ store, clock, random, enqueue: ctx.jobs.add });
+  const mailer = createMailer(config);
+  const owners = createOwnerAlerts({ store, clock, random, enqueue: ctx.jobs.add, outbox, log, email: config.email });
   const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, charges, owners, processor: PROCESSOR_NAME });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
   const pace = paceOf(ctx);
@@ -165,7 +167,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const matchParts = { queue, clock, chains, bodies, room, sync, store, parsed: matcher };
   const routes = [
     ...healthRoutes({ context, queue }),
-    ...contactRoutes({ store, clock, rules: context.rules, owners }),
+    ...contactRoutes({ store, clock, rules: context.rules, owners, canMail: mailer !== null }),
     ...hookRoutes(context),
     ...addressRoutes(context),
     rotateRoute(context),
@@ -177,12 +179,16 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   for (const route of routes) ctx.http.route(route);
   ctx.blocks.on(createWebhooksProcessor({ ...matchParts, depth, matched: metrics.matched, reverted }));
   ctx.blocks.on(createReplayProcessor(matchParts));
+  const notices = { post, clock, random, config, userAgent, mailer };
   for (const chain of chains) ctx.jobs.define(createDeliveryKind(deliveryKind(chain), jobParts));
-  ctx.jobs.define(createOperationalKind({ post, clock, random, config, userAgent }));
-  ctx.jobs.define(createOwnerKind({ post, clock, random, config, userAgent }));
+  ctx.jobs.define(createOperationalKind(notices));
+  ctx.jobs.define(createOwnerKind(notices));
   for (const command of webhookCommands({ context, queue, send, bodies, parsed, replays, charges }))
     ctx.command(command);
-  ctx.onStart(() => upkeep.start(ctx.roles));
+  ctx.onStart(async () => {
+    if (ctx.roles.has('deliverer')) await mailer?.ready();
+    upkeep.start(ctx.roles);
+  });
   ctx.onStop(() => {
     upkeep.stop();
     return client.close();

@@ -151,6 +151,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   PARSED_UNREADABLE: 'Report it with the signature.',
   PARSED_USAGE: '`--help` of the command shows its values.',
   WALLET_UNKNOWN: '`parhelion wallet follow` indexes it.',
+  WEBHOOKS_EMAIL: 'Correct `webhooks.email`, or install the package that the message names.',
   WEBHOOKS_LISTEN: 'Choose another address or port.',
   WEBHOOKS_NO_OUTBOX: 'Report it.',
   WEBHOOKS_OPERATIONAL_URL: 'Correct `webhooks.operational`.',

@@ -28,6 +28,7 @@ const production = Object.entries(lock.packages)
 
 /** Each may be used by anybody for anything, with its notice kept. */
 const PERMISSIVE = new Set([
+  'MIT-0',
   'MIT',
   'ISC',
   '0BSD',

@@ -195,15 +195,16 @@ function NotificationsDialog({ project, onClose }: { project: Project; onClose: 
 }
 
 function NotificationsForm({ project, contact, onClose }: { project: Project; contact: Contact; onClose: () => void }) {
-  const [url, setUrl] = useState(contact.url ?? '');
+  const [url, setUrl] = useState((contact.url ?? '').replace(/^mailto:/, ''));
   const [format, setFormat] = useState(contact.format ?? 'slack');
   const [error, setError] = useState<string | undefined>();
+  const isMail = format === 'email';
   const save = async () => {
     try {
       const body = url.trim() === '' ? { url: null } : { url: url.trim(), format };
       await hookCall(project.id, 'PUT', '/notifications', body);
     } catch (problem) {
-      setError(capital(messageOf(problem).replace(/^url:? /, '')));
+      setError(capital(messageOf(problem).replace(/^(url|format):? /, '')));
       return;
     }
     toast(url.trim() === '' ? 'Notifications are off' : 'Notifications are on');
@@ -213,10 +214,10 @@ function NotificationsForm({ project, contact, onClose }: { project: Project; co
     <Form submit="Save" onSubmit={save} onCancel={onClose}>
       <p>You are told when a webhook of this project fails, works again, or was switched off.</p>
       <TextField
-        label="URL"
-        type="url"
+        label={isMail ? 'E-mail address' : 'URL'}
+        type={isMail ? 'email' : 'url'}
         autoFocus
-        placeholder="https://hooks.slack.com/services/…"
+        placeholder={isMail ? 'ada@example.org' : 'https://hooks.slack.com/services/…'}
         hint="Leave it empty for no notifications."
         error={error}
         value={url}
@@ -230,6 +231,7 @@ function NotificationsForm({ project, contact, onClose }: { project: Project; co
         value={format}
         options={[
           ['slack', 'Message of Slack or Mattermost'],
+          ['email', 'E-mail'],
           ['json', 'JSON'],
         ]}
         onValue={setFormat}

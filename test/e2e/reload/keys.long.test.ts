@@ -74,6 +74,8 @@ const SAMPLES: readonly unknown[] = [
   'chdb:/tmp/other',
   { url: 'http://127.0.0.1:9/op', secret: 'whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=' },
   'https://x/{signature}?cluster={cluster}',
+  'smtp://127.0.0.1:9',
+  'ada@example.org',
 ];
 
 const constants = (node: SchemaNode): readonly unknown[] => [
