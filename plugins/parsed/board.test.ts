@@ -9,7 +9,7 @@ import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { createParsedTransactions } from './board.ts';
 import { CostlyInterface } from './costs.ts';
-import type { Learned } from './interfaces.ts';
+import type { Learned } from './interfaces/index.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 const OTHER = 'whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc';

@@ -26,7 +26,7 @@ import {
   parseTransaction,
 } from '../../src/solana/idl/parse-transaction.ts';
 import { type BlockTime, blockTime, CostlyInterface } from './costs.ts';
-import type { Interfaces, OwnOf } from './interfaces.ts';
+import type { Interfaces, OwnOf } from './interfaces/index.ts';
 
 export interface BoardParts {
   readonly interfaces: Pick<Interfaces, 'learn' | 'follow'>;

@@ -9,7 +9,7 @@ import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
 import { type HistoryParts, historyOf, scanOf } from './history.ts';
-import { FOREVER, type Interfaces, type Learned, NOW } from './interfaces.ts';
+import { FOREVER, type Interfaces, type Learned, NOW } from './interfaces/index.ts';
 import { readHistory, readScan } from './requests.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';

@@ -10,7 +10,7 @@ import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import type { ParsedConfig } from './config.ts';
 import { demandUsable } from './costs.ts';
 import type { Asker, TransactionWithKeys } from './fetch.ts';
-import { type KnownVersion, type Learned, NOW } from './interfaces.ts';
+import { type KnownVersion, type Learned, NOW } from './interfaces/index.ts';
 import type { HistoryRequest, MintFilter, ProgramFilter, ScanRequest } from './requests.ts';
 import { type ElementParts, elementTexts, learnAs, pause } from './transactions.ts';
 

@@ -9,7 +9,7 @@ import { createParsedTransactions } from './board.ts';
 import type { ParsedConfig } from './config.ts';
 import { explainCommand } from './explain.ts';
 import { createFetch } from './fetch.ts';
-import { createInterfaces } from './interfaces.ts';
+import { createInterfaces } from './interfaces/index.ts';
 import { describeMethods, historyRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { forgetUploads } from './store.ts';
 import { createOwnOf, uploadRoutes } from './uploads.ts';

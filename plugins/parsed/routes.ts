@@ -28,7 +28,7 @@ import {
 import type { ParsedConfig } from './config.ts';
 import type { FetchTransactions } from './fetch.ts';
 import { type HistoryParts, historyOf, scanCredits, scanOf } from './history.ts';
-import { FOREVER, NOW } from './interfaces.ts';
+import { FOREVER, NOW } from './interfaces/index.ts';
 import {
   COMMITMENTS,
   MAX_BUDGET,

@@ -4,7 +4,7 @@ import { OWN_WORK } from '../../src/ports/access.ts';
 import { createWords } from '../../src/solana/parsers/parser.ts';
 import { madeTransaction } from '../../test/helpers/parsed-found.ts';
 import type { TransactionWithKeys } from './fetch.ts';
-import type { Learned } from './interfaces.ts';
+import type { Learned } from './interfaces/index.ts';
 import { elementTexts, MAX_ANSWER_BYTES } from './transactions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';

@@ -6,7 +6,7 @@ import { type ParsedTransaction, type ParseParts, parseTransaction } from '../..
 import { showEntryAsKept, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import { CostlyInterface } from './costs.ts';
 import { type Asker, MAX_VERSION, type TransactionWithKeys, UnreadableTransaction } from './fetch.ts';
-import type { Interfaces, Learned, OwnOf } from './interfaces.ts';
+import type { Interfaces, Learned, OwnOf } from './interfaces/index.ts';
 
 export type RawForm = 'none' | 'json' | 'jsonParsed' | 'base64';
 

@@ -27,7 +27,7 @@ import {
   SOURCES,
   shareOf,
   type Version,
-} from './interfaces.ts';
+} from './interfaces/index.ts';
 import { REFUSALS, TAG } from './routes.ts';
 import {
   deleteUploads,

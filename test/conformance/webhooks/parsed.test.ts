@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createParsedTransactions } from '../../../plugins/parsed/board.ts';
 import { CostlyInterface } from '../../../plugins/parsed/costs.ts';
-import type { Learned } from '../../../plugins/parsed/interfaces.ts';
+import type { Learned } from '../../../plugins/parsed/interfaces/index.ts';
 import { decode } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { readIdl } from '../../../src/solana/idl/read-idl.ts';
