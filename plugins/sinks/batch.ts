@@ -7,6 +7,7 @@ import type { EventReader } from './events.ts';
 import type { CompiledFilter } from './rows/filter.ts';
 import { type RowParts, readRows } from './rows/read-rows.ts';
 import type { BlockSource } from './source.ts';
+import type { EventRange } from './store.ts';
 
 /** Rows of consecutive slots that wait to be written. Its memory is bounded by `limitBytes` and the rows of one block. */
 export class OpenBatch {
@@ -19,6 +20,8 @@ export class OpenBatch {
   next: number;
   bytes = 0;
   rowCount = 0;
+  /** Slots whose rows of a table were dropped before they could be read. */
+  readonly holes: EventRange[] = [];
   #blockhash: string | null;
 
   constructor(part: string, after: SinkPosition | null, first: number) {
@@ -44,15 +47,24 @@ export class OpenBatch {
       else this.#add(block, bounds.rows);
       for (const one of waiting)
         for (; one.slots.length > 0 && one.slots[0]! < this.next; one.slots.shift())
-          await this.#addEvents(one.table, one.slots[0]!, bounds);
+          await this.#addEvents(one, one.slots[0]!, bounds);
       // Blocks in memory come without I/O.
       await yieldToOthers();
     }
+    for (const { table, dropped } of waiting)
+      for (const [from, end] of dropped)
+        for (const [cutFrom, cutTo] of await bounds.events!.reader.cuts(table, from, Math.min(end, this.next - 1)))
+          this.holes.push({ name: table.name, first: cutFrom, last: cutTo });
   }
 
-  async #addEvents(table: SinkTable, slot: number, { events, rows: { filter } }: BatchBounds): Promise<void> {
-    for (const row of await events!.reader.rows(table, slot))
-      if (admitsEvent(table, row, filter)) this.#put(table.name, row);
+  async #addEvents(place: EventPlace, slot: number, { events, rows: { filter } }: BatchBounds): Promise<void> {
+    const { table, dropped } = place;
+    const rows = await events!.reader.rows(table, slot);
+    // Asked afterwards: what was dropped meanwhile may be some of the rows, or none.
+    const keptFrom = await events!.reader.keptFrom(table);
+    if (keptFrom > slot) dropped.push([place.from, keptFrom - 1]);
+    else for (const row of rows) if (admitsEvent(table, row, filter)) this.#put(table.name, row);
+    place.from = slot + 1;
   }
 
   /** Errors: SINKS_OTHER_CHAIN for a block that does not follow the one before it: nothing is ever passed over. */
@@ -101,10 +113,28 @@ export interface BatchEvents {
   readonly reader: EventReader;
 }
 
-async function eventPlaces(events: BatchEvents | null, [first, last]: readonly [number, number]) {
-  const places: { readonly table: SinkTable; readonly slots: number[] }[] = [];
-  for (const table of events?.tables ?? [])
-    places.push({ table, slots: [...(await events!.reader.slots(table, first, last))] });
+/** What is read of a table whose rows no block contains. */
+interface EventPlace {
+  readonly table: SinkTable;
+  /** Those that are not read yet, with rows. */
+  readonly slots: number[];
+  /** Slots below are read. */
+  from: number;
+  /** Slots, both inclusive, whose rows are not kept. They are a hole where somebody lacked them. */
+  readonly dropped: (readonly [from: number, to: number])[];
+}
+
+async function eventPlaces(
+  events: BatchEvents | null,
+  [first, last]: readonly [number, number],
+): Promise<readonly EventPlace[]> {
+  const places: EventPlace[] = [];
+  for (const table of events?.tables ?? []) {
+    const slots = [...(await events!.reader.slots(table, first, last))];
+    // Asked afterwards: what is listed and kept is all.
+    const keptFrom = await events!.reader.keptFrom(table);
+    places.push({ table, slots, from: first, dropped: keptFrom > first ? [[first, keptFrom - 1]] : [] });
+  }
   return places;
 }
 

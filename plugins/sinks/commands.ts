@@ -3,14 +3,15 @@ import { CodedError, type Command, type CommandIo } from '../../src/plugin/plugi
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import { EXIT } from '../../src/runtime/errors.ts';
 import { SINK_COMMANDS } from './command-list.ts';
+import type { Sink } from './config.ts';
 import { usage } from './errors.ts';
 import { describeSinks } from './overview.ts';
 import { addTask, readStates, readTask, type SinkTaskRow, setPaused, type TaskKind } from './store.ts';
 import type { Findings } from './verify.ts';
 
 interface CommandParts {
-  /** Names of the configured sinks. */
-  readonly names: readonly string[];
+  /** The configured ones. */
+  readonly sinks: readonly Pick<Sink, 'name' | 'chain' | 'tables'>[];
   readonly clock: Clock;
   readonly random: Random;
 }
@@ -29,7 +30,8 @@ export function sinkCommands(parts: CommandParts): readonly Command[] {
   ];
 }
 
-function nameOf({ names }: CommandParts, options: Options): string {
+function nameOf({ sinks }: CommandParts, options: Options): string {
+  const names = sinks.map(({ name }) => name);
   const name = String(options['sink']);
   if (!names.includes(name))
     throw usage(`there is no sink ${name}; the configuration has ${names.join(', ') || 'none'}`);
@@ -43,8 +45,8 @@ function slotOf(options: Options, key: string, otherwise: number | null): number
   return Number(text);
 }
 
-async function list({ names }: CommandParts, options: Options, io: CommandIo): Promise<void> {
-  const sinks = await describeSinks(io.store.read, names);
+async function list(parts: CommandParts, options: Options, io: CommandIo): Promise<void> {
+  const sinks = await describeSinks(io.store.read, parts.sinks);
   if (options['json'] === true) return io.json(sinks);
   if (sinks.length === 0) return io.line('no sink is configured');
   const rows = sinks.map(({ name, state, firstSlot, lastSlot, error }) => [
@@ -57,6 +59,9 @@ async function list({ names }: CommandParts, options: Options, io: CommandIo): P
   for (const line of tableLines(['sink', 'state', 'first slot', 'last slot', 'error'], rows)) io.line(line);
   for (const { name, tasks } of sinks)
     for (const { kind, from, to, next } of tasks) io.line(`${name}: ${kind} of ${from} to ${to}, at ${next}`);
+  for (const { name, holes } of sinks)
+    for (const { table, from, to } of holes)
+      io.line(`${name}: hole in ${table}, slots ${from} to ${to}: rows were dropped at sinks.keptBytes`);
 }
 
 async function pause(parts: CommandParts, options: Options, io: CommandIo, isPaused: boolean): Promise<void> {
@@ -124,11 +129,18 @@ async function verify(parts: CommandParts, options: Options, io: CommandIo): Pro
   const id = await begin(parts, io, { sink, kind: 'verify', first, last });
   const task = await waitFor(parts, io, id);
   const findings = JSON.parse(task.detail!) as Findings;
-  if (options['json'] === true) io.json({ sink, from: first, to: last, ...findings });
+  const [view] = await describeSinks(
+    io.store.read,
+    parts.sinks.filter(({ name }) => name === sink),
+  );
+  const holes = view!.holes.filter(({ from, to }) => from <= last && to >= first);
+  if (options['json'] === true) io.json({ sink, from: first, to: last, ...findings, holes });
   else {
     for (const [table, count] of Object.entries(findings.rows)) io.line(`${table}: ${count} rows`);
     for (const { table, first: from, last: to, ledger, target } of findings.differences)
       io.line(`${table} differs in slots ${from} to ${to}: ${ledger.count} rows expected, ${target.count} found`);
+    for (const { table, from, to } of holes)
+      io.line(`${table} has a hole in slots ${from} to ${to}: rows were dropped at sinks.keptBytes`);
   }
   if (findings.differenceCount > 0)
     throw new CodedError(
@@ -138,5 +150,9 @@ async function verify(parts: CommandParts, options: Options, io: CommandIo): Pro
         exitCode: EXIT.bug,
       },
     );
+  if (holes.length > 0)
+    throw new CodedError('SINKS_DIFFERS', `sink ${sink} has ${holes.length} holes: rows that it lacks for ever`, {
+      exitCode: EXIT.bug,
+    });
   if (options['json'] !== true) io.line(`sink ${sink} equals the ledger in slots ${first} to ${last}`);
 }

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
+import { reloadable } from '../../src/lib/reloadable.ts';
 import type { RowFilter } from './rows/filter.ts';
 import { EVENT_TABLES, SINK_TABLE_NAMES } from './rows/tables.ts';
 
@@ -128,6 +129,15 @@ export const sinksConfig = Type.Object(
       description:
         'accounts whose state is read from the upstreams after each final block that may have written them, for the table account_writes',
     }),
+    keptBytes: reloadable(
+      Type.Integer({
+        minimum: 65_536,
+        default: 1_073_741_824,
+        description:
+          'most bytes of rows that no block contains (account_writes, deliveries), kept in the store until all sinks have them; beyond it the oldest are dropped, ' +
+          'and each sink that lacked them has a hole, which `sinks list` names for ever; checked every 10 seconds',
+      }),
+    ),
     idlFolder: Type.Union([Type.String({ format: 'file' }), Type.Null()], {
       default: null,
       description:

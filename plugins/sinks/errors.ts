@@ -12,7 +12,7 @@ export const SINK_ERRORS = {
   SINKS_ACCOUNTS:
     'no upstream has the state of the accounts of `sinks.accounts` at a final block; the sink waits for it',
   SINKS_CONFIG: 'the section `sinks` contradicts itself, or names a kind of target that no plugin has',
-  SINKS_DIFFERS: 'rows of a target differ from the blocks that they come from',
+  SINKS_DIFFERS: 'rows of a target differ from the blocks that they come from, or it has a hole',
   SINKS_USAGE: 'a command for sinks names none of the configured ones, or slots that it cannot take',
 } as const;
 

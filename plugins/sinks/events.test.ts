@@ -2,17 +2,20 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { ChainReader } from '../../src/ports/chain.ts';
-import type { SinkRow } from '../../src/ports/sink.ts';
+import type { SinkKind, SinkPosition, SinkRow } from '../../src/ports/sink.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { emptyLedger, fill } from '../../test/helpers/archive.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
-import { sourceOver } from '../../test/helpers/sinks.ts';
+import { openSink, sourceOver, startSink } from '../../test/helpers/sinks.ts';
 import { eachStore } from '../../test/helpers/store.ts';
+import { until } from '../../test/helpers/until.ts';
 import { createAccountReading } from './account-writes.ts';
-import { createEventReader, createSinkEvents } from './events.ts';
-import { EVENT_TABLES } from './rows/tables.ts';
-import { migrations } from './store.ts';
+import { createEventReader, createSinkEvents, type EventReader } from './events.ts';
+import { describeSinks } from './overview.ts';
+import { ALL_TABLES, EVENT_TABLES } from './rows/tables.ts';
+import { boundEvents, type EventCut, migrations, readEventBytes, readStates } from './store.ts';
+import { lineOf } from './targets/ndjson.ts';
 
 const never = new AbortController().signal;
 const [writes, deliveries] = EVENT_TABLES as [(typeof EVENT_TABLES)[number], (typeof EVENT_TABLES)[number]];
@@ -110,6 +113,135 @@ eachStore('rows that no block contains', ({ store: open }) => {
     await reader.drop(deliveries, 13);
     assert.deepEqual(await reader.slots(deliveries, 0, 100), [13]);
     assert.equal(await reader.keptFrom(deliveries), 13);
+  });
+
+  test('beyond the bound rows go that every sink has, then the oldest: each slot that a sink lacks is a hole, and no other', async (t) => {
+    const store = await opened(t);
+    const events = createSinkEvents(wanted);
+    const reader = createEventReader({ chain: 'main', store: () => store, accounts: noAccounts });
+    const total = async () => {
+      let sum = 0;
+      for (const slot of await reader.slots(deliveries, 0, 1_000))
+        for (const row of await reader.rows(deliveries, slot))
+          sum += Buffer.byteLength(lineOf(deliveries, [0, 0, ...row.slice(2)]));
+      return sum;
+    };
+    const add = async (slot: number, count: number) => {
+      const rows = Array.from({ length: count }, (_, at) => delivery(slot * 10 + at));
+      await store.write((tx) => events.add(tx, 'main', 'deliveries', rows));
+      await reader.fix([deliveries], slot, never);
+    };
+    await reader.fix([deliveries], 10, never);
+    for (let slot = 11; slot <= 30; slot++) await add(slot, 1 + (slot % 3));
+    assert.equal(await readEventBytes(store.read), await total());
+    const whole = await total();
+    // All is within the bound, or was taken: nothing is lost.
+    assert.deepEqual(await boundEvents(store, whole, () => 0), []);
+    assert.deepEqual(await boundEvents(store, whole - 1, () => 13), []);
+    assert.deepEqual((await reader.slots(deliveries, 0, 100))[0], 12);
+    assert.equal(await readEventBytes(store.read), await total());
+    // Of two threads one cuts.
+    const half = Math.floor(whole / 2);
+    const found = await Promise.all([1, 2].map(() => boundEvents(store, half, () => 14)));
+    const cuts = found.flat();
+    assert.equal(cuts.length, 1);
+    const [cut] = cuts as [EventCut];
+    assert.equal(cut.first, 14);
+    const kept = await reader.slots(deliveries, 0, 100);
+    assert.equal(kept[0], cut.last + 1);
+    assert.ok((await total()) <= half);
+    assert.equal(await readEventBytes(store.read), await total());
+    const gone = Array.from({ length: cut.last - 13 }, (_, at) => 14 + at);
+    assert.equal(
+      cut.rows,
+      gone.reduce((sum, slot) => sum + 1 + (slot % 3), 0),
+    );
+    assert.deepEqual(await reader.cuts(deliveries, 0, 15), [[14, 15]]);
+    // The next one goes on where it ended.
+    await add(31, 3);
+    const [next] = await boundEvents(store, half, () => 14);
+    assert.deepEqual(await reader.cuts(deliveries, 0, 100), [[14, next!.last]]);
+    // A cut that was taken after all is no hole of who took it.
+    const views = await describeSinks(store.read, [{ name: 'rows', chain: 'main', tables: ['blocks', 'deliveries'] }]);
+    assert.deepEqual(views[0]!.holes, [{ table: 'deliveries', from: 14, to: next!.last }]);
+  });
+
+  test('a sink whose rows are dropped while it is away has a hole: the slots it was written without, and none that it has', async (t) => {
+    const store = await opened(t);
+    const ledger = await emptyLedger(t);
+    await fill(ledger, 11, 80);
+    const events = createSinkEvents(wanted);
+    const reader = createEventReader({ chain: 'main', store: () => store, accounts: noAccounts });
+    await reader.fix([deliveries], 11, never);
+    for (let slot = 12; slot <= 60; slot++) {
+      await store.write((tx) => events.add(tx, 'main', 'deliveries', [delivery(slot)]));
+      await reader.fix([deliveries], slot, never);
+    }
+    const written = new Map<number, number>();
+    let position: SinkPosition | null = null;
+    let isLost = true;
+    const kind: SinkKind = {
+      kind: 'memory',
+      batch: { slots: 8, seconds: 0 },
+      open: async () => ({
+        positions: async () => (position === null ? [] : [position]),
+        async write(batch) {
+          // In the middle of what it has: the rest is read again, and by then rows of it are gone.
+          if (isLost && batch.position.last > 40) {
+            isLost = false;
+            await boundEvents(
+              store,
+              Math.floor((await readEventBytes(store.read)) / 3),
+              () => (position?.last ?? -1) + 1,
+            );
+            throw new Error('nothing was sent');
+          }
+          for (const [slot, , id] of batch.rows.get('deliveries') ?? []) written.set(slot as number, id as number);
+          position = batch.position;
+          return batch.position;
+        },
+        close: async () => undefined,
+      }),
+    };
+    let isRaced = false;
+    const raced: EventReader = {
+      ...reader,
+      async rows(table, slot) {
+        // Between the list of slots and their rows.
+        if (!isRaced && slot >= 22) {
+          isRaced = true;
+          await boundEvents(
+            store,
+            Math.floor((await readEventBytes(store.read)) * 0.6),
+            () => (position?.last ?? -1) + 1,
+          );
+        }
+        return await reader.rows(table, slot);
+      },
+    };
+    const sink = openSink('memory', { tables: ALL_TABLES });
+    const run = startSink({
+      store,
+      ledger,
+      kind,
+      sink,
+      events: { tables: [deliveries], reader: raced },
+      settings: { batchSlots: 8 },
+    });
+    t.after(run.stop);
+    const end = Math.min(ledger.finalSlot, 60);
+    // As the store knows: until then the cut itself is shown.
+    await until(
+      async () => ((await readStates(store.read, ['rows'])).get('rows')?.last ?? -1) >= end,
+      'the sink has caught up',
+    );
+    const [view] = await describeSinks(store.read, [{ name: 'rows', chain: 'main', tables: ['deliveries'] }]);
+    const { holes } = view!;
+    assert.equal(holes.length, 2, JSON.stringify(holes));
+    for (let slot = 12; slot <= end; slot++) {
+      const isInHole = holes.some(({ from, to }) => slot >= from && slot <= to);
+      assert.equal(written.has(slot), !isInHole, `slot ${slot} with the holes ${JSON.stringify(holes)}`);
+    }
   });
 
   test('accounts: one row per final block that may have written one, once, with the state that a node gave', async (t) => {

@@ -5,12 +5,14 @@ import type { AccountReading } from './account-writes.ts';
 import { EVENT_TABLES } from './rows/tables.ts';
 import {
   addEvents,
+  addFixedEvents,
   beginEvents,
   dropEvents,
   eventBodies,
   eventSlots,
   fixEvents,
   moveEvents,
+  readCuts,
   readEventHead,
 } from './store.ts';
 import { lineOf, rowOf } from './targets/ndjson.ts';
@@ -27,6 +29,8 @@ export interface EventReader {
   rows(table: SinkTable, slot: number): Promise<readonly SinkRow[]>;
   /** Rows of lower slots are not kept; infinite: none are. */
   keptFrom(table: SinkTable): Promise<number>;
+  /** Slots, both inclusive, whose rows were dropped at the bound before every sink had them. */
+  cuts(table: SinkTable, first: number, last: number): Promise<readonly (readonly [first: number, last: number])[]>;
   /** Rows of lower slots are no longer needed. */
   drop(table: SinkTable, below: number): Promise<void>;
 }
@@ -41,8 +45,11 @@ export function createSinkEvents(wanted: ReadonlyMap<ChainId, ReadonlySet<string
     async add(tx, chain, name, rows) {
       const table = EVENT_TABLES.find((one) => one.name === name);
       if (table === undefined || rows.length === 0) return;
-      const bodies = rows.map((row) => ({ slot: null, body: bodyOf(table, row) }));
-      await addEvents(tx, { chain, name }, bodies);
+      await addEvents(
+        tx,
+        { chain, name },
+        rows.map((row) => bodyOf(table, row)),
+      );
     },
   };
 }
@@ -85,7 +92,7 @@ export function createEventReader({ chain, store, accounts }: EventParts): Event
     const bodies = rows.map(({ slot, row }) => ({ slot, body: bodyOf(table, row) }));
     const isOurs = await store().write(async (tx) => {
       if (!(await moveEvents(tx, { chain, name }, { from: fixedTo, to }))) return false;
-      await addEvents(tx, { chain, name }, bodies);
+      await addFixedEvents(tx, { chain, name }, bodies);
       return true;
     });
     // Of two readers one writes, and the other goes on from there.
@@ -120,6 +127,10 @@ export function createEventReader({ chain, store, accounts }: EventParts): Event
     async keptFrom(table) {
       const head = await readEventHead(store().read, { chain, name: table.name });
       return head?.keptFrom ?? Number.POSITIVE_INFINITY;
+    },
+    async cuts({ name }, first, last) {
+      const cuts = await readCuts(store().read, { chain, names: [name], from: first });
+      return cuts.flatMap((cut) => (cut.first <= last ? [[cut.first, Math.min(cut.last, last)] as const] : []));
     },
     drop: (table, below) => store().write((tx) => dropEvents(tx, { chain, name: table.name }, below)),
   };

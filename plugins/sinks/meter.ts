@@ -13,5 +13,19 @@ export function createSinkMeter(metrics: Metrics) {
       'times that a sink needed blocks of upstreams, which the ledger does not have',
       ['sink'],
     ),
+    dropped: metrics.counter(
+      'dropped_rows_total',
+      'rows of account_writes and deliveries that were dropped at sinks.keptBytes before all sinks had them',
+      ['table'],
+    ),
+    missing: metrics.gauge(
+      'missing_slots',
+      'slots of which the target lacks rows of account_writes or deliveries for ever, because they were dropped',
+      ['sink'],
+    ),
+    kept: metrics.gauge(
+      'kept_ratio',
+      'part of sinks.keptBytes that is taken by rows which wait in the store for sinks, 1 at the bound',
+    ),
   };
 }

@@ -10,18 +10,19 @@ import { misconfigured } from './errors.ts';
 import { createEventReader, createSinkEvents, type EventReader, eventTablesOf } from './events.ts';
 import { readInterfaces } from './interfaces.ts';
 import { createSinkMeter, type SinkMeter } from './meter.ts';
+import { describeSinks } from './overview.ts';
 import { sinkRoutes } from './routes.ts';
 import { compileFilter } from './rows/filter.ts';
 import type { FindProgram } from './rows/read-rows.ts';
 import { ALL_TABLES, ROWS_VERSION } from './rows/tables.ts';
 import { SinkRunner } from './runner.ts';
 import { type BlockSource, createBlockSource } from './source.ts';
-import { readStates } from './store.ts';
+import { boundEvents, readEventBytes, readStates } from './store.ts';
 import { builtInKinds } from './targets/kinds.ts';
 
 const MS_PER_SECOND = 1_000;
 const HOLD_MS = 1_000;
-const DROP_MS = 60_000;
+const KEEP_MS = 10_000;
 
 export function provision(ctx: HostContext<SinksConfig>): void {
   const { idlFolder } = ctx.config;
@@ -45,8 +46,7 @@ export function provision(ctx: HostContext<SinksConfig>): void {
     checkTargets(ctx, kinds);
     readInterfaces(idlFolder);
   });
-  for (const command of sinkCommands({ names: targets.map(({ name }) => name), clock: ctx.clock, random: ctx.random }))
-    ctx.command(command);
+  for (const command of sinkCommands({ sinks: targets, clock: ctx.clock, random: ctx.random })) ctx.command(command);
   for (const route of sinkRoutes({
     targets,
     store: () => ctx.store,
@@ -111,7 +111,7 @@ function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds
   const holder = ctx.random.uuid();
   const runners: SinkRunner[] = [];
   const events = new Map(chainsOf(targets).map((chain) => [chain, eventsOf(ctx, chain, meter)]));
-  ctx.every(DROP_MS, () => dropTaken(ctx, targets, events));
+  ctx.every(KEEP_MS, (signal) => keepEvents(ctx, { targets, events, meter, signal }));
   ctx.onStart(() => {
     const find = readInterfaces(ctx.config.idlFolder);
     for (const target of targets) {
@@ -151,25 +151,49 @@ function eventsOf(ctx: HostContext<SinksConfig>, chain: ChainId, meter: SinkMete
   return createEventReader({ chain, store: () => ctx.store, accounts });
 }
 
-/** Rows that no block contains are kept while a sink needs them, and as long as the ledger has the blocks of their slots. */
-async function dropTaken(
-  ctx: HostContext<SinksConfig>,
-  targets: readonly Sink[],
-  events: ReadonlyMap<ChainId, EventReader>,
-): Promise<void> {
+interface KeepParts {
+  readonly targets: readonly Sink[];
+  readonly events: ReadonlyMap<ChainId, EventReader>;
+  readonly meter: SinkMeter;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Rows that no block contains are kept while a sink needs them, and as long as the ledger has the blocks of their slots: but never more than
+ * `sinks.keptBytes`.
+ */
+async function keepEvents(ctx: HostContext<SinksConfig>, { targets, events, meter, signal }: KeepParts): Promise<void> {
   const states = await readStates(
     ctx.store.read,
     targets.map(({ name }) => name),
   );
+  const readersOf = (chain: string, table: string) =>
+    targets.filter((target) => target.chain === chain && target.tables.includes(table));
+  const takenTo = ({ chain, name }: { readonly chain: string; readonly name: string }) =>
+    Math.min(...readersOf(chain, name).map((sink) => (states.get(sink.name)?.last ?? -1) + 1));
   for (const [chain, reader] of events) {
-    const oldest = ctx.use(kernelLedger)?.(chain)?.firstOfRun() ?? -1;
+    const ledger = ctx.use(kernelLedger)?.(chain) ?? null;
+    await ledger?.refresh();
+    // What is added without a slot would gather beyond the bound while every sink is paused.
+    const added = reader.tables.filter(({ name }) => name !== 'account_writes' && readersOf(chain, name).length > 0);
+    await reader.fix(added, ledger?.finalSlot ?? -1, signal);
     for (const table of reader.tables) {
-      const readers = targets.filter((target) => target.chain === chain && target.tables.includes(table.name));
-      const taken = readers.map(({ name }) => (states.get(name)?.last ?? -1) + 1);
-      const below = Math.min(oldest, ...taken);
+      const below = Math.min(ledger?.firstOfRun() ?? -1, takenTo({ chain, name: table.name }));
       if (below > 0) await reader.drop(table, below);
     }
   }
+  const { keptBytes } = ctx.config;
+  for (const cut of await boundEvents(ctx.store, keptBytes, takenTo)) {
+    meter.dropped.with(cut.name).add(cut.rows);
+    const sinks = readersOf(cut.chain, cut.name).filter(({ name }) => (states.get(name)?.last ?? -1) < cut.last);
+    ctx.log.error(
+      { ...cut, sinks: sinks.map(({ name }) => name), keptBytes },
+      'rows were dropped that sinks have not taken: sinks.keptBytes is reached',
+    );
+  }
+  meter.kept.set((await readEventBytes(ctx.store.read)) / keptBytes);
+  for (const { name, holes } of await describeSinks(ctx.store.read, targets))
+    meter.missing.with(name).set(holes.reduce((sum, { from, to }) => sum + to - from + 1, 0));
 }
 
 function createRunner(ctx: HostContext<SinksConfig>, parts: RunnerParts): SinkRunner {

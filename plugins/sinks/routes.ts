@@ -26,6 +26,14 @@ const task = Type.Object(
   },
   { title: 'SinkTask' },
 );
+const hole = Type.Object(
+  {
+    table: Type.String({ description: '`account_writes` or `deliveries`' }),
+    from: Type.Integer({ description: 'First slot' }),
+    to: Type.Integer({ description: 'Last slot' }),
+  },
+  { title: 'SinkHole' },
+);
 const sink = Type.Object(
   {
     name: Type.String(),
@@ -38,6 +46,10 @@ const sink = Type.Object(
     lagSlots: orNull('Final slots that it does not have yet; null: not known'),
     error: Type.Union([Type.String(), Type.Null()], { description: 'Why it does not go on' }),
     tasks: Type.Array(task, { description: 'Back-fills and comparisons that are not done' }),
+    holes: Type.Array(hole, {
+      description:
+        'Slots whose rows the target lacks for ever: they were dropped at `sinks.keptBytes` before it took them',
+    }),
   },
   { title: 'Sink' },
 );
@@ -58,7 +70,7 @@ function listRoute({ targets, store, finalSlot }: RouteParts): Route {
     replies: { 200: Type.Object({ sinks: Type.Array(sink) }) },
     async handler() {
       const byName = new Map(targets.map((target) => [target.name, target]));
-      const views = await describeSinks(store().read, [...byName.keys()]);
+      const views = await describeSinks(store().read, targets);
       const sinks = [];
       for (const view of views) {
         const { kind, chain } = byName.get(view.name)!;

@@ -10,7 +10,7 @@ import type { SinkMeter } from './meter.ts';
 import { LIVE, type OpenTarget } from './open-target.ts';
 import type { RowParts } from './rows/read-rows.ts';
 import type { BlockSource } from './source.ts';
-import { claimSink, openTasks, readStates, releaseSink, reportSink } from './store.ts';
+import { addHoles, claimSink, openTasks, readStates, releaseSink, reportSink } from './store.ts';
 import { runTask } from './tasks.ts';
 
 const POLL_MS = 500;
@@ -94,14 +94,14 @@ export class SinkRunner {
   async #step(): Promise<boolean> {
     const { sink, store, source, events, meter } = this.#parts;
     const state = (await readStates(store().read, [sink.name])).get(sink.name)!;
+    const final = await source.finalSlot();
+    // Also of a target that nobody reaches, or that is paused.
+    const last = this.#open?.positions.get(LIVE)?.last ?? state.last;
+    meter.lag.with(sink.name).set(last === null || last < 0 ? 0 : Math.max(0, final - last));
     if (state.isPaused || !(await this.#isHolder())) {
       await this.#close();
       return false;
     }
-    const final = await source.finalSlot();
-    // Also of a target that nobody reaches.
-    const last = this.#open?.positions.get(LIVE)?.last ?? state.last;
-    meter.lag.with(sink.name).set(last === null || last < 0 ? 0 : Math.max(0, final - last));
     this.#open ??= await this.#openTarget();
     const { signal } = this.#stopping;
     const fixed = events === null ? final : await events.reader.fix(events.tables, final, signal);
@@ -157,10 +157,15 @@ export class SinkRunner {
   }
 
   async #write(batch: OpenBatch): Promise<boolean> {
-    const { meter, sink } = this.#parts;
+    const { meter, sink, store, log } = this.#parts;
     const open = this.#open!;
     const closed = batch.close();
     if (closed === null) return false;
+    if (batch.holes.length > 0) {
+      // Before the target has the slots, so that they are never there without a word.
+      await addHoles(store(), sink.name, batch.holes);
+      log.error({ sink: sink.name, holes: batch.holes }, 'a sink has a hole: rows were dropped before it took them');
+    }
     const acknowledged = await open.target.write(closed);
     const { position } = closed;
     if (acknowledged.part !== position.part || acknowledged.last !== position.last)

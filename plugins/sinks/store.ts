@@ -45,8 +45,15 @@ interface SinkTables {
   sinks_tasks: SinkTaskRow;
   /** Rows that no block contains. `slot`: null until it is fixed; `body`: the row as JSON, with 0 for its slot and entry. */
   sinks_events: { id: number; chain: string; name: string; slot: number | null; body: string };
-  /** What is known of a table of them: rows of slots up to `fixed_to` no longer change; those below `kept_from` are not, or no longer, kept. */
-  sinks_event_heads: { chain: string; name: string; fixed_to: number; kept_from: number };
+  /**
+   * What is known of a table of them: rows of slots up to `fixed_to` no longer change; those below `kept_from` are not, or no longer, kept.
+   * `bytes`: the bodies of the rows that have a slot.
+   */
+  sinks_event_heads: { chain: string; name: string; fixed_to: number; kept_from: number; bytes: number };
+  /** Slots, both inclusive, whose rows were dropped at the bound before every sink had them. */
+  sinks_event_cuts: { chain: string; name: string; first_slot: number; last_slot: number; row_count: number };
+  /** Slots of a sink, both inclusive, that were written without the rows of a table: those were cut before. */
+  sinks_holes: { sink: string; name: string; first_slot: number; last_slot: number };
 }
 
 const tables = (db: Queries): Queries<SinkTables> => db as Queries<SinkTables>;
@@ -101,6 +108,27 @@ export const migrations: readonly Migration[] = [
         sql`CREATE TABLE sinks_event_heads (
           chain TEXT NOT NULL, name TEXT NOT NULL, fixed_to ${int} NOT NULL, kept_from ${int} NOT NULL,
           PRIMARY KEY (chain, name))`,
+      ];
+      for (const statement of statements) await statement.execute(db);
+    },
+  },
+  {
+    version: 3,
+    name: 'create the bound of rows that no block contains, and the holes of sinks',
+    breaking: false,
+    async up({ db, dialect }) {
+      const int = sql.raw(dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+      const statements = [
+        sql`ALTER TABLE sinks_event_heads ADD COLUMN bytes ${int} NOT NULL DEFAULT 0`,
+        sql`UPDATE sinks_event_heads SET bytes = COALESCE((
+          SELECT SUM(octet_length(e.body)) FROM sinks_events e
+          WHERE e.chain = sinks_event_heads.chain AND e.name = sinks_event_heads.name AND e.slot IS NOT NULL), 0)`,
+        sql`CREATE TABLE sinks_event_cuts (
+          chain TEXT NOT NULL, name TEXT NOT NULL, first_slot ${int} NOT NULL, last_slot ${int} NOT NULL, row_count ${int} NOT NULL,
+          PRIMARY KEY (chain, name, first_slot))`,
+        sql`CREATE TABLE sinks_holes (
+          sink TEXT NOT NULL, name TEXT NOT NULL, first_slot ${int} NOT NULL, last_slot ${int} NOT NULL,
+          PRIMARY KEY (sink, name, first_slot))`,
       ];
       for (const statement of statements) await statement.execute(db);
     },
@@ -273,8 +301,8 @@ export async function readEventHead(
 
 /** The table is kept from this slot on, unless it is kept already. */
 export async function beginEvents(tx: StoreTx, { chain, name }: EventTable, slot: number): Promise<void> {
-  const row = [chain, name, slot - 1, slot];
-  await tx.insertMany('sinks_event_heads', ['chain', 'name', 'fixed_to', 'kept_from'], [row], 'ignore');
+  const row = [chain, name, slot - 1, slot, 0];
+  await tx.insertMany('sinks_event_heads', ['chain', 'name', 'fixed_to', 'kept_from', 'bytes'], [row], 'ignore');
 }
 
 /** Moves the end of what is fixed; false: another one was faster. It locks the head until the transaction ends. */
@@ -293,23 +321,50 @@ export async function moveEvents(
   return numUpdatedRows > 0n;
 }
 
-export async function addEvents(
-  tx: StoreTx,
-  { chain, name }: EventTable,
-  rows: readonly { readonly slot: number | null; readonly body: string }[],
-): Promise<void> {
-  const values = rows.map(({ slot, body }) => [chain, name, slot, body]);
+/** Rows that get their slot when it is fixed. */
+export async function addEvents(tx: StoreTx, { chain, name }: EventTable, bodies: readonly string[]): Promise<void> {
+  const values = bodies.map((body) => [chain, name, null, body]);
   await tx.insertMany('sinks_events', ['chain', 'name', 'slot', 'body'], values);
 }
 
-/** Rows that have no slot get this one. */
+/** Rows of known slots. The head is locked. */
+export async function addFixedEvents(
+  tx: StoreTx,
+  { chain, name }: EventTable,
+  rows: readonly { readonly slot: number; readonly body: string }[],
+): Promise<void> {
+  const values = rows.map(({ slot, body }) => [chain, name, slot, body]);
+  await tx.insertMany('sinks_events', ['chain', 'name', 'slot', 'body'], values);
+  const bytes = rows.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
+  await addBytes(tx, { chain, name }, bytes);
+}
+
+/** Rows that have no slot get this one. The head is locked. */
 export async function fixEvents(tx: StoreTx, { chain, name }: EventTable, slot: number): Promise<void> {
+  const waiting = await tables(tx.db)
+    .selectFrom('sinks_events')
+    .select(sql<number | null>`CAST(SUM(octet_length(body)) AS BIGINT)`.as('bytes'))
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('slot', 'is', null)
+    .executeTakeFirst();
+  await addBytes(tx, { chain, name }, Number(waiting?.bytes ?? 0));
   await tables(tx.db)
     .updateTable('sinks_events')
     .set({ slot })
     .where('chain', '=', chain)
     .where('name', '=', name)
     .where('slot', 'is', null)
+    .execute();
+}
+
+async function addBytes(tx: StoreTx, { chain, name }: EventTable, bytes: number): Promise<void> {
+  if (bytes === 0) return;
+  await tables(tx.db)
+    .updateTable('sinks_event_heads')
+    .set((head) => ({ bytes: head('bytes', '+', bytes) }))
+    .where('chain', '=', chain)
+    .where('name', '=', name)
     .execute();
 }
 
@@ -350,6 +405,7 @@ export async function eventBodies(
 
 /** Rows below a slot are kept no longer. */
 export async function dropEvents(tx: StoreTx, { chain, name }: EventTable, below: number): Promise<void> {
+  // First, so that the head is locked.
   await tables(tx.db)
     .updateTable('sinks_event_heads')
     .set({ kept_from: below })
@@ -357,10 +413,176 @@ export async function dropEvents(tx: StoreTx, { chain, name }: EventTable, below
     .where('name', '=', name)
     .where('kept_from', '<', below)
     .execute();
+  const dropped = await tables(tx.db)
+    .selectFrom('sinks_events')
+    .select(sql<number | null>`CAST(SUM(octet_length(body)) AS BIGINT)`.as('bytes'))
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('slot', '<', below)
+    .executeTakeFirst();
+  await addBytes(tx, { chain, name }, -Number(dropped?.bytes ?? 0));
   await tables(tx.db)
     .deleteFrom('sinks_events')
     .where('chain', '=', chain)
     .where('name', '=', name)
     .where('slot', '<', below)
     .execute();
+}
+
+export async function readEventBytes(db: Store['read']): Promise<number> {
+  const heads = await tables(db).selectFrom('sinks_event_heads').select('bytes').execute();
+  return heads.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** Slots of a table, both inclusive. */
+export interface EventRange {
+  readonly name: string;
+  readonly first: number;
+  readonly last: number;
+}
+
+export interface EventCut extends EventRange {
+  readonly chain: string;
+  readonly rows: number;
+}
+
+/**
+ * Drops rows until those of all tables take at most `limitBytes`: first what every sink has, then the oldest of the largest table, whoever
+ * lacks them. The latter are cuts, written down in the same transaction. `takenTo`: the first slot of a table that some sink lacks.
+ */
+export async function boundEvents(
+  store: Store,
+  limitBytes: number,
+  takenTo: (table: { readonly chain: string; readonly name: string }) => number,
+): Promise<readonly EventCut[]> {
+  if ((await readEventBytes(store.read)) <= limitBytes) return [];
+  return await store.write(async (tx) => {
+    // Locks the heads: of two threads one cuts, and the other sees it.
+    await tables(tx.db)
+      .updateTable('sinks_event_heads')
+      .set((head) => ({ bytes: head.ref('bytes') }))
+      .execute();
+    const heads = await tables(tx.db).selectFrom('sinks_event_heads').selectAll().orderBy('bytes', 'desc').execute();
+    let excess = heads.reduce((sum, { bytes }) => sum + bytes, 0) - limitBytes;
+    const cuts: EventCut[] = [];
+    for (const isTaken of [true, false])
+      for (const { chain, name, kept_from } of heads) {
+        if (excess <= 0) break;
+        const table = { chain: chain as ChainId, name };
+        const taken = takenTo(table);
+        const oldest = await oldestEvents(tx, table, { before: isTaken ? taken : Number.MAX_SAFE_INTEGER, excess });
+        if (oldest.rows === 0) continue;
+        await dropEvents(tx, table, oldest.last + 1);
+        excess -= oldest.bytes;
+        if (isTaken) continue;
+        const cut = { chain, name, first: Math.max(kept_from, taken), last: oldest.last, rows: oldest.rows };
+        await addCut(tx, cut);
+        cuts.push(cut);
+      }
+    return cuts;
+  });
+}
+
+/** Slots of one question. */
+const SLOTS_AT_ONCE = 500;
+
+/** The oldest rows of a table, whole slots, until they take `excess` bytes. */
+async function oldestEvents(
+  tx: StoreTx,
+  { chain, name }: EventTable,
+  { before, excess }: { readonly before: number; readonly excess: number },
+) {
+  const found = { rows: 0, bytes: 0, last: -1 };
+  for (;;) {
+    const slots = await tables(tx.db)
+      .selectFrom('sinks_events')
+      .select([
+        'slot',
+        sql<number>`CAST(SUM(octet_length(body)) AS BIGINT)`.as('bytes'),
+        sql<number>`COUNT(*)`.as('rows'),
+      ])
+      .where('chain', '=', chain)
+      .where('name', '=', name)
+      .where('slot', '>', found.last)
+      .where('slot', '<', before)
+      .groupBy('slot')
+      .orderBy('slot')
+      .limit(SLOTS_AT_ONCE)
+      .execute();
+    for (const { slot, bytes, rows } of slots) {
+      if (found.bytes >= excess) return found;
+      found.bytes += Number(bytes);
+      found.rows += Number(rows);
+      found.last = slot!;
+    }
+    if (slots.length < SLOTS_AT_ONCE) return found;
+  }
+}
+
+/** One that goes on where another one ended makes it longer. */
+async function addCut(tx: StoreTx, { chain, name, first, last, rows }: EventCut): Promise<void> {
+  const { numUpdatedRows } = await tables(tx.db)
+    .updateTable('sinks_event_cuts')
+    .set((cut) => ({ last_slot: last, row_count: cut('row_count', '+', rows) }))
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where('last_slot', '=', first - 1)
+    .executeTakeFirst();
+  if (numUpdatedRows > 0n) return;
+  const columns = ['chain', 'name', 'first_slot', 'last_slot', 'row_count'];
+  await tx.insertMany('sinks_event_cuts', columns, [[chain, name, first, last, rows]]);
+}
+
+/** What was cut of tables, at or above a slot. */
+export async function readCuts(
+  db: Store['read'],
+  { chain, names, from }: { readonly chain: ChainId; readonly names: readonly string[]; readonly from: number },
+): Promise<readonly EventRange[]> {
+  if (names.length === 0) return [];
+  const cuts = await tables(db)
+    .selectFrom('sinks_event_cuts')
+    .selectAll()
+    .where('chain', '=', chain)
+    .where('name', 'in', [...names])
+    .where('last_slot', '>=', from)
+    .orderBy('first_slot')
+    .execute();
+  return cuts.map(({ name, first_slot, last_slot }) => ({ name, first: Math.max(from, first_slot), last: last_slot }));
+}
+
+/** Before the batch that lacks them is written; a batch that is repeated finds them there. */
+export async function addHoles(store: Store, sink: string, holes: readonly EventRange[]): Promise<void> {
+  await store.write(async (tx) => {
+    for (const { name, first, last } of holes) {
+      const touching = await tables(tx.db)
+        .selectFrom('sinks_holes')
+        .selectAll()
+        .where('sink', '=', sink)
+        .where('name', '=', name)
+        .where('first_slot', '<=', last + 1)
+        .where('last_slot', '>=', first - 1)
+        .execute();
+      for (const { first_slot } of touching)
+        await tables(tx.db)
+          .deleteFrom('sinks_holes')
+          .where('sink', '=', sink)
+          .where('name', '=', name)
+          .where('first_slot', '=', first_slot)
+          .execute();
+      const from = Math.min(first, ...touching.map(({ first_slot }) => first_slot));
+      const to = Math.max(last, ...touching.map(({ last_slot }) => last_slot));
+      await tx.insertMany('sinks_holes', ['sink', 'name', 'first_slot', 'last_slot'], [[sink, name, from, to]]);
+    }
+  });
+}
+
+export async function readHoles(db: Store['read'], sink: string): Promise<readonly EventRange[]> {
+  const holes = await tables(db)
+    .selectFrom('sinks_holes')
+    .selectAll()
+    .where('sink', '=', sink)
+    .orderBy('name')
+    .orderBy('first_slot')
+    .execute();
+  return holes.map(({ name, first_slot: first, last_slot: last }) => ({ name, first, last }));
 }

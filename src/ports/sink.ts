@@ -132,11 +132,13 @@ export interface SinkView {
     /** Unix milliseconds. */
     readonly createdAt: number;
   }[];
+  /** Slots, both inclusive, whose rows of `account_writes` or `deliveries` the target lacks for ever: `sinks.keptBytes` was reached. */
+  readonly holes: readonly { readonly table: string; readonly from: number; readonly to: number }[];
 }
 
 /**
- * Rows of what the daemon itself does, which no block contains. They are kept in the store until every sink that writes them has them; each
- * belongs to the first final slot that is known once its transaction has committed.
+ * Rows of what the daemon itself does, which no block contains. They are kept in the store until every sink that writes them has them, at
+ * most `sinks.keptBytes` of them; each belongs to the first final slot that is known once its transaction has committed.
  */
 export interface SinkEvents {
   /** Whether a sink writes this table: rows of others need not be made. */

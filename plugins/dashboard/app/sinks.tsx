@@ -66,6 +66,7 @@ export function SinksPage() {
                 ]}
               />
             </Card>
+            <Holes of={sinks} />
             <Tasks of={sinks} />
           </>
         )}
@@ -75,6 +76,26 @@ export function SinksPage() {
 }
 
 const maybe = (value: number | null) => (value === null ? '–' : number(value));
+
+function Holes({ of: sinks }: { of: readonly SinkView[] }) {
+  const holes = sinks.flatMap(({ name, holes: list }) => list.map((hole) => ({ sink: name, ...hole })));
+  if (holes.length === 0) return null;
+  return (
+    <Card title="Rows that a target lacks for ever" flush>
+      <Table
+        caption="Rows that were dropped before a target took them"
+        keyOf={({ sink, table, from }) => `${sink}:${table}:${from}`}
+        rows={holes}
+        empty={<Empty title="None" />}
+        columns={[
+          { name: 'Sink', isTitle: true, show: ({ sink }) => sink },
+          { name: 'Table', show: ({ table }) => table },
+          { name: 'Slots', show: ({ from, to }) => `${number(from)} – ${number(to)}` },
+        ]}
+      />
+    </Card>
+  );
+}
 
 function Tasks({ of: sinks }: { of: readonly SinkView[] }) {
   const tasks = sinks.flatMap(({ name, tasks: list }) => list.map((task) => ({ sink: name, ...task })));
