@@ -13,7 +13,7 @@ import type { AccessCharges, Tenant, Tenants } from '../../src/ports/access.ts';
 import type { StreamsConfig } from './config.ts';
 import type { FilterOptions } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, type MessageLimits, readMessages, STATUS, statusOf } from './grpc-server.ts';
-import type { Hub } from './hub.ts';
+import type { Hub } from './hub/index.ts';
 import type { PassOn } from './pass-on.ts';
 import { type StreamReader, startReader } from './reader.ts';
 import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';

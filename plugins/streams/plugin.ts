@@ -16,7 +16,7 @@ import type { StreamsConfig } from './config.ts';
 import type { FilterLimits } from './filters.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
-import { createHub } from './hub.ts';
+import { createHub } from './hub/index.ts';
 import { createPassOn } from './pass-on.ts';
 import { createParsedFeeds } from './socket/feed.ts';
 import { createFollowed } from './socket/followed.ts';

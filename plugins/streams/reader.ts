@@ -24,7 +24,7 @@ import {
   statusOf,
   writeFrame,
 } from './grpc-server.ts';
-import type { Batch, Feed, Hub, Leave, Reader } from './hub.ts';
+import type { Batch, Feed, Hub, Leave, Reader } from './hub/index.ts';
 import type { PassedStream, PassedTaker, PassOn } from './pass-on.ts';
 import { readSubscribeRequest } from './wire/request.ts';
 import {

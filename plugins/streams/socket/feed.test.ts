@@ -6,7 +6,7 @@ import type { MatchOptions, ParsedMatch, ParsedTransactions } from '../../../src
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import { createHub, type Feed, type Reader } from '../hub.ts';
+import { createHub, type Feed, type Reader } from '../hub/index.ts';
 import { createParsedFeeds } from './feed.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));

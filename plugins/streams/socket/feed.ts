@@ -25,7 +25,7 @@ import {
 } from '../../../src/solana/show-transaction.ts';
 import { compileTransactionFilter, type FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
-import type { Batch, Board, BoardContent, Feed } from '../hub.ts';
+import type { Batch, Board, BoardContent, Feed } from '../hub/index.ts';
 import { rewardTextOf, SLOT_STATUS } from '../wire/updates.ts';
 import { type SocketRequest, ZSTD } from './request.ts';
 

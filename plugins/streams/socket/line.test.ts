@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { createBudgets } from '../../../src/budgets.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import type { Feed, Hub, Reader } from '../hub.ts';
+import type { Feed, Hub, Reader } from '../hub/index.ts';
 import { type Ask, serveSockets, type Tell } from './line.ts';
 import type { SocketRequest } from './request.ts';
 

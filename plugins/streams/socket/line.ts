@@ -8,7 +8,7 @@ import type { AccessCharges, Budgets, Lease, Tenant, Tenants } from '../../../sr
 import type { OpenThreadLine } from '../../../src/ports/processes.ts';
 import type { FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
-import type { Batch, Hub, Leave, Reader } from '../hub.ts';
+import type { Batch, Hub, Leave, Reader } from '../hub/index.ts';
 import { createSocketFeed, type ParsedFeeds } from './feed.ts';
 import type { SocketRequest } from './request.ts';
 

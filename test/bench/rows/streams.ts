@@ -17,7 +17,7 @@ import { type StreamsConfig, streamsConfig } from '../../../plugins/streams/conf
 import { createCuckooFilter } from '../../../plugins/streams/cuckoo.ts';
 import { createGeyser } from '../../../plugins/streams/geyser.ts';
 import { createGrpcServer } from '../../../plugins/streams/grpc-server.ts';
-import { createHub } from '../../../plugins/streams/hub.ts';
+import { createHub } from '../../../plugins/streams/hub/index.ts';
 import { createBlockUpdates, encodeLabels } from '../../../plugins/streams/wire/updates.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createBudgets } from '../../../src/budgets.ts';
