@@ -3,29 +3,51 @@ import { type RpcErrorObject, rpcReplyOf } from '../../src/lib/json-rpc.ts';
 import type { CallContext } from '../../src/plugin/request.ts';
 import type { Caller } from '../../src/ports/access.ts';
 import type { DaemonView, InjectedCall, InjectedReply } from '../../src/ports/daemon-view.ts';
+import type { Log } from '../../src/ports/telemetry.ts';
 import { type Calls, ToolError } from './tool.ts';
 
 type Request = Pick<InjectedCall, 'method' | 'path' | 'body'>;
+type From = Pick<CallContext, 'requestId' | 'log' | 'remoteAddress'>;
+
+/** A call with the key of a request. A class, because the log of a request is made when it is read. */
+class OwnCall implements InjectedCall {
+  readonly method: string;
+  readonly path: string;
+  readonly body: unknown;
+  readonly caller: Caller;
+  readonly signal: InjectedCall['signal'];
+  readonly requestId: string;
+  readonly remoteAddress: string;
+  readonly asAdmitted = true;
+  readonly isCharged = true;
+  readonly faults = 'answered';
+  readonly #from: From;
+
+  constructor({ method, path, body }: Request, from: From, caller: Caller, signal: InjectedCall['signal']) {
+    this.method = method;
+    this.path = path;
+    this.body = body;
+    this.caller = caller;
+    this.signal = signal;
+    this.requestId = from.requestId;
+    this.remoteAddress = from.remoteAddress;
+    this.#from = from;
+  }
+
+  get log(): Log {
+    return this.#from.log;
+  }
+}
 
 /** The interface, called on behalf of the key of a request. `signal` ends calls that still run. */
 export function createCalls(
   daemon: Pick<DaemonView, 'call'>,
-  { requestId, log, remoteAddress }: Pick<CallContext, 'requestId' | 'log' | 'remoteAddress'>,
+  from: From,
   caller: Caller,
-  signal: AbortSignal,
+  signal: InjectedCall['signal'],
 ): Calls {
   async function textOf(request: Request): Promise<string> {
-    const reply = await daemon.call({
-      ...request,
-      caller,
-      asAdmitted: true,
-      isCharged: true,
-      faults: 'answered',
-      requestId,
-      log,
-      signal,
-      remoteAddress,
-    });
+    const reply = await daemon.call(new OwnCall(request, from, caller, signal));
     if (reply.fault !== undefined) throw refusalOf(reply);
     if (reply.status >= 400) throw new ToolError(`refused with HTTP ${reply.status}: ${reply.text}`, reply.status);
     return reply.text;
@@ -50,10 +72,10 @@ export function createCalls(
 }
 
 function queryOf(query: Readonly<Record<string, unknown>>): string {
-  const pairs = Object.entries(query).filter(([, value]) => value !== undefined);
-  return pairs.length === 0
-    ? ''
-    : `?${new URLSearchParams(Object.fromEntries(pairs.map(([name, value]) => [name, String(value)])))}`;
+  let text = '';
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined) text += `${text === '' ? '?' : '&'}${name}=${encodeURIComponent(String(value))}`;
+  return text;
 }
 
 function refusalOf({ status, fault }: InjectedReply): ToolError {

@@ -1,8 +1,10 @@
 import type { JSONRPCMessage } from '@modelcontextprotocol/server';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { rpcErrorReply } from '../../src/lib/json-rpc.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import {
   defineRoute,
+  JsonText,
   json,
   type Reply,
   RequestError,
@@ -12,6 +14,7 @@ import {
   Type,
 } from '../../src/plugin/plugin.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
+import { createDeadlines } from '../../src/runtime/waiting.ts';
 import { createCalls } from './calls.ts';
 import type { McpConfig } from './config.ts';
 import { answerMessage, answerModern, loadSdk, type Serving } from './server.ts';
@@ -25,21 +28,22 @@ const GRACE_MS = 2_000;
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-export function provision({ config, use, version, metrics, http }: HostContext<McpConfig>): void {
+export function provision({ config, use, version, metrics, http, clock }: HostContext<McpConfig>): void {
   const daemon = use(kernelView);
   // A kernel without a view of itself has no listener either.
   if (daemon === undefined) return;
+  const deadlines = createDeadlines(clock);
   const count = metrics.counter('messages_total', 'messages of agents, by method of the protocol', ['method']);
   http.route(
     mcpRoute(config.timeoutMs + GRACE_MS, async (request) => {
-      const { caller, signal, headers, log } = request;
+      const { caller, headers } = request;
       checkOrigin(headers, config.origins);
       if (caller === null) throw new RpcError('unauthorized');
       const serving: Serving = {
         version,
         config,
-        log,
-        signal,
+        deadlines,
+        request,
         calls: (until) => createCalls(daemon, request, caller, until),
       };
       const body = messageOf(request.body);
@@ -50,7 +54,7 @@ export function provision({ config, use, version, metrics, http }: HostContext<M
         (answer) => answer !== null,
       );
       if (answers.length === 0) return { status: 202 };
-      return json(Array.isArray(body) ? answers : answers[0]);
+      return json(new JsonText(Array.isArray(body) ? `[${answers.join(',')}]` : (answers[0] ?? '')));
     }),
   );
 }
@@ -168,10 +172,10 @@ async function modernReply(serving: Serving, headers: Headers, body: unknown): P
 
 const isId = (id: unknown) => id === undefined || typeof id === 'string' || typeof id === 'number';
 
-/** The answer to a message of the generation of 2025; null for notifications, and for answers to requests that we never sent. */
-async function answerOlder(serving: Serving, message: unknown): Promise<unknown> {
+/** The answer to a message of the generation of 2025, as JSON text; null for notifications, and for answers to requests that we never sent. */
+async function answerOlder(serving: Serving, message: unknown): Promise<string | null> {
   const { jsonrpc, id, method } = message as Record<string, unknown>;
   if (jsonrpc !== '2.0' || !isId(id) || (method !== undefined && typeof method !== 'string'))
-    return { jsonrpc: '2.0', id: null, error: { code: -32600, message: 'Invalid Request' } };
+    return rpcErrorReply('{"code":-32600,"message":"Invalid Request"}', 'null');
   return await answerMessage(serving, message as JSONRPCMessage);
 }

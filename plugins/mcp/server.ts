@@ -1,13 +1,19 @@
 import type {
   CallToolResult,
   JSONRPCMessage,
+  JSONRPCRequest,
   Tool as ListedTool,
   Server,
   Transport,
 } from '@modelcontextprotocol/server';
 import { Ajv, type ValidateFunction } from 'ajv';
+import { isPlainObject } from '../../src/lib/json.ts';
+import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
 import { lazy } from '../../src/lib/lazy.ts';
-import { codeOf, type Log, Type } from '../../src/plugin/plugin.ts';
+import { type CallContext, codeOf, Type } from '../../src/plugin/plugin.ts';
+import type { OpenableSignal } from '../../src/ports/upstream.ts';
+import { LazySignal } from '../../src/runtime/lazy-signal.ts';
+import { type Deadlines, orAborted } from '../../src/runtime/waiting.ts';
 import type { McpConfig } from './config.ts';
 import { PROMPTS, promptOf } from './prompts.ts';
 import { listResources, programCompletions, readResource, TEMPLATES } from './resources.ts';
@@ -27,10 +33,10 @@ Each call uses credits of the key. change_webhook changes nothing before it is c
 export interface Serving {
   readonly version: string;
   readonly config: McpConfig;
-  readonly log: Log;
+  readonly deadlines: Deadlines;
+  readonly request: Pick<CallContext, 'log' | 'signal' | 'stop'>;
   /** Calls with the key of the request, which end by this signal. */
-  calls(signal: AbortSignal): Calls;
-  readonly signal: AbortSignal;
+  calls(signal: AbortSignal | OpenableSignal): Calls;
 }
 
 /** A server for the messages of one request. It is made for each: there are no sessions, so nothing is lost by a restart. */
@@ -44,10 +50,10 @@ async function createServer(serving: Serving): Promise<Server> {
     },
   );
   const invalid = (message: string) => new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
-  const whole = () => serving.calls(serving.signal);
+  const whole = () => serving.calls(serving.request.signal);
   server.setRequestHandler('tools/list', () => ({ tools: offered(serving.config).map(listed) }));
   server.setRequestHandler('tools/call', async ({ params }) => {
-    const tool = offered(serving.config).find(({ name }) => name === params.name);
+    const tool = toolOf(serving, params.name);
     if (tool === undefined) throw invalid(`There is no tool ${visible(params.name.slice(0, 64))}`);
     return await callTool(serving, tool, params.arguments ?? {});
   });
@@ -74,6 +80,9 @@ async function createServer(serving: Serving): Promise<Server> {
 }
 
 const offered = ({ writes }: McpConfig): readonly Tool[] => TOOLS.filter(({ isWrite }) => writes || isWrite !== true);
+
+const toolOf = ({ config: { writes } }: Serving, wanted: string): Tool | undefined =>
+  TOOLS.find(({ name, isWrite }) => name === wanted && (writes || isWrite !== true));
 
 // ---------------------------------------------------------------------------------------------------------------- tools
 
@@ -152,27 +161,30 @@ async function callTool(serving: Serving, tool: Tool, input: Record<string, unkn
   const problem = problemOf(tool, input);
   if (problem !== null) return errorResult(`The input of ${tool.name} is not valid: ${problem}`);
   const { expand = [], ...own } = input as { expand?: readonly string[] };
-  const deadline = AbortSignal.timeout(config.timeoutMs);
-  const signal = AbortSignal.any([serving.signal, deadline]);
+  const { request } = serving;
+  // Without an AbortSignal, whose timers and weak references cost more than most tools.
+  const stop = new LazySignal();
+  const client = request.stop ?? request.signal;
+  const onGone = () => stop.abort('the client has gone');
+  let isLate = false;
+  const cancel = serving.deadlines.watch(config.timeoutMs, () => {
+    isLate = true;
+    stop.abort('the time of the tool is over');
+  });
+  if (client.aborted) onGone();
+  client.addEventListener('abort', onGone);
   try {
-    const answer = await beforeAbort(tool.run(own, serving.calls(signal)), signal);
+    const answer = await orAborted(tool.run(own, serving.calls(stop)), stop);
     return resultOf(tool, answer, expand, config.maxAnswerBytes);
   } catch (error) {
-    if (deadline.aborted) return errorResult(`${tool.name} took longer than ${config.timeoutMs} ms and was stopped.`);
+    if (isLate) return errorResult(`${tool.name} took longer than ${config.timeoutMs} ms and was stopped.`);
     if (error instanceof ToolError) return errorResult(error.message);
-    if (!serving.signal.aborted)
-      serving.log.error({ err: error, tool: tool.name, code: codeOf(error) }, 'a tool failed');
+    if (!stop.aborted) request.log.error({ err: error, tool: tool.name, code: codeOf(error) }, 'a tool failed');
     return errorResult(`${tool.name} failed. The log of the daemon has the reason.`);
+  } finally {
+    cancel();
+    client.removeEventListener('abort', onGone);
   }
-}
-
-/** The outcome, or a rejection as soon as the signal aborts: not all work hears of it. */
-function beforeAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }
 
 /** Ways to shorten an answer, the gentlest first. */
@@ -220,18 +232,44 @@ const errorResult = (text: string): CallToolResult => ({
 // ------------------------------------------------------------------------------------------------------------- messages
 
 /**
- * Answers one message of a client of the generation of 2025, without a session; null for one that gets no answer. The package's own way over
- * web requests takes ten times the CPU for the same answer.
+ * Answers one message of a client of the generation of 2025, without a session, as JSON text; null for one that gets no answer. The package's
+ * own way over web requests takes ten times the CPU for the same answer.
  */
-export async function answerMessage(serving: Serving, message: JSONRPCMessage): Promise<JSONRPCMessage | null> {
+export async function answerMessage(serving: Serving, message: JSONRPCMessage): Promise<string | null> {
   if (!('method' in message && 'id' in message)) return null;
-  const { id } = message;
+  const id = JSON.stringify(message.id);
+  const usual = usualCall(serving, message as unknown as Record<string, unknown>);
+  if (usual !== null) return rpcResultReply(JSON.stringify(await callTool(serving, usual.tool, usual.input)), id);
   const { isJSONRPCRequest } = await loadSdk();
   // The package's server leaves a request of another form without an answer.
   if (!isJSONRPCRequest(message)) {
     const details = 'a request has jsonrpc, id, method and, where needed, params, which is an object';
-    return { jsonrpc: '2.0', id, error: { code: -32600, message: 'Invalid Request', data: { details } } };
+    return rpcErrorReply(JSON.stringify({ code: -32600, message: 'Invalid Request', data: { details } }), id);
   }
+  return JSON.stringify(await serverAnswer(serving, message));
+}
+
+const MEMBERS_OF_USUAL = /^(jsonrpc|id|method|params)$/;
+
+/**
+ * A call of one of our tools in the form that nearly all have: exactly these members, of the right kinds. The package's server, which judges
+ * every other form, would take as much CPU as the tool. Null: another message.
+ */
+function usualCall(
+  serving: Serving,
+  message: Readonly<Record<string, unknown>>,
+): { readonly tool: Tool; readonly input: Record<string, unknown> } | null {
+  const { id, method, params } = message;
+  if (method !== 'tools/call' || !(typeof id === 'string' || Number.isInteger(id))) return null;
+  if (!isPlainObject(params) || !Object.keys(message).every((name) => MEMBERS_OF_USUAL.test(name))) return null;
+  const { name, arguments: input, ...rest } = params;
+  if (typeof name !== 'string' || !isPlainObject(input) || Object.keys(rest).length > 0) return null;
+  const tool = toolOf(serving, name);
+  return tool === undefined ? null : { tool, input };
+}
+
+/** The answer of the package's server. */
+async function serverAnswer(serving: Serving, message: JSONRPCRequest): Promise<JSONRPCMessage> {
   const server = await createServer(serving);
   try {
     return await new Promise<JSONRPCMessage>((resolve, reject) => {
@@ -267,7 +305,7 @@ export async function answerModern(
     method: 'POST',
     headers: headers.map(([name, value]) => [name, value]),
     body: JSON.stringify(body),
-    signal: serving.signal,
+    signal: serving.request.signal,
   });
   const authInfo = { token: '', clientId: '', scopes: [], extra: { serving } };
   const handler = await modernHandler();

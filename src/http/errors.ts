@@ -7,7 +7,7 @@ import {
   type RpcCodeName,
   RpcError,
 } from '../plugin/plugin.ts';
-import { isCallAborted } from './lazy-signal.ts';
+import { isCallAborted } from '../runtime/lazy-signal.ts';
 
 /** Any thrown value in protocol-independent form, without anything that a caller must not read. */
 export interface Fault {

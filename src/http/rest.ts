@@ -17,10 +17,10 @@ import type { Deadlines } from '../runtime/waiting.ts';
 import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
 import { faultOf, timeoutFault } from './errors.ts';
 import type { Chargeable, Exchange, InFlight } from './exchange.ts';
+import { HandlerContext, InjectedContext } from './handler-context.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { payForSize } from './json-rpc/prepare.ts';
 import { recoverCall } from './json-rpc/scan.ts';
-import { HandlerContext } from './lazy-signal.ts';
 import { payForCalls, usePayment } from './payment.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
@@ -200,12 +200,15 @@ function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unkn
 export async function injectRpc(
   rpc: RpcFront,
   { gate, budgets }: InjectParts,
-  { method, body, ...call }: InjectedCall,
+  call: InjectedCall,
 ): Promise<InjectedReply> {
-  if (method !== 'POST') throw new RequestError(405, 'Method not allowed');
+  if (call.method !== 'POST') throw new RequestError(405, 'Method not allowed');
   const caller = call.caller === null || call.asAdmitted === true ? call.caller : await projectOf(gate, call.caller);
   const known = caller === null ? budgets?.tenantOf(null, call.remoteAddress) : budgets?.tenantOfProject(caller);
-  const answer = await rpc.dispatch(Buffer.from(stringify(body)), { ...call, caller, tenant: known ?? OWN_WORK });
+  const answer = await rpc.dispatch(
+    Buffer.from(stringify(call.body)),
+    new InjectedContext(call, caller, known ?? OWN_WORK),
+  );
   return { status: 200, text: answer?.toString() ?? '' };
 }
 
@@ -269,7 +272,9 @@ async function callRoute(router: Router, { gate, budgets }: InjectParts, call: I
       caller === null || budgets == null
         ? OWN_WORK
         : budgets.tenantOfProject(call.asAdmitted === true ? caller : await visibleProject(gate, caller));
-    const reply = await route.handler(readRequest({ ...call, tenant }, received, compiled, match.params));
+    const reply = await route.handler(
+      readRequest(new InjectedContext(call, caller, tenant), received, compiled, match.params),
+    );
     status = reply.status;
     if (reply.json instanceof JsonText) ownCredits = reply.json.credits;
     return { status, text: replyText(reply) };

@@ -5,10 +5,10 @@ import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { exceeds } from '../lib/json.ts';
+import { LazySignal } from '../runtime/lazy-signal.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createRemoteAddress } from '../runtime/network-address.ts';
 import { createDeadlines } from '../runtime/waiting.ts';
-import { LazySignal } from './lazy-signal.ts';
 import { parseQuery } from './query.ts';
 import { parseTarget } from './router.ts';
 

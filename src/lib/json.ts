@@ -89,12 +89,17 @@ export function parseExact(text: string): unknown {
   return parseMarked(text, LONG_INTEGERS, (token) => !Number.isSafeInteger(Number(token)), BigInt);
 }
 
+/**
+ * A number that a double may not hold, at the beginning or behind a bracket, colon or comma; also inside of strings, which few addresses
+ * are that contain a digit and an `e`.
+ */
+const ODD_NUMBER = /(?:^|[[:,])\s*-?(?:[\d.]{16}|\d+(?:\.\d+)?[eE]|(?<=-)0)/;
 const NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 
 /** Like `parseExact`; other numbers that a double cannot hold exactly, such as 1e400, become `JsonNumber`. */
 export function parseVerbatim(text: string): unknown {
   const parsed: unknown = JSON.parse(text);
-  if (!/[\d.]{16}|\d[eE]|-0/.test(text)) return parsed;
+  if (!ODD_NUMBER.test(text)) return parsed;
   return parseMarked(
     text,
     NUMBERS,

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import type { TObject, TSchema } from '@sinclair/typebox';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/telemetry.ts';
+import type { CallSignal } from '../ports/upstream.ts';
 
 /**
  * Routes and JSON-RPC methods: what their handlers get and return, their errors, and at the end their declarations. Part of
@@ -15,6 +16,8 @@ export interface CallContext {
   readonly log: Log;
   /** Aborts when the client disconnects, the handler exceeds its deadline, or the drain deadline passes. */
   readonly signal: AbortSignal;
+  /** Says the same as `signal`, which is made when it is read; absent where there is nothing cheaper. */
+  readonly stop?: CallSignal | undefined;
   /** Null on routes without a key. */
   readonly caller: Caller | null;
   /** The tenant whose budgets the call uses; `OWN_WORK` where budgets are not counted. */

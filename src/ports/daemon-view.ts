@@ -2,6 +2,7 @@ import type { BudgetUse, Caller } from './access.ts';
 import type { AnswerTap } from './answer-tap.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 import type { Log, MetricSample } from './telemetry.ts';
+import type { OpenableSignal } from './upstream.ts';
 
 /** A running plugin. */
 export interface PluginView {
@@ -36,7 +37,7 @@ export interface InjectedCall {
   readonly faults?: 'thrown' | 'answered';
   readonly requestId: string;
   readonly log: Log;
-  readonly signal: AbortSignal;
+  readonly signal: AbortSignal | OpenableSignal;
   readonly remoteAddress: string;
 }
 

@@ -60,6 +60,11 @@ export type CallSignal = Pick<AbortSignal, 'aborted' | 'reason'> & {
   removeEventListener(type: 'abort', listener: () => void): void;
 };
 
+/** The same of something that makes an AbortSignal for whoever needs one. */
+export interface OpenableSignal extends CallSignal {
+  readonly signal: AbortSignal;
+}
+
 export interface UpstreamRequest {
   /** Sent unchanged. */
   readonly body: Buffer | string;

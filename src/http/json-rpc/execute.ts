@@ -14,10 +14,11 @@ import {
   RpcError,
   type RpcMethod,
 } from '../../plugin/plugin.ts';
+import { LazySignal } from '../../runtime/lazy-signal.ts';
 import type { Deadlines } from '../../runtime/waiting.ts';
 import { isPromise } from '../../runtime/waiting.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
-import { HandlerContext, LazySignal } from '../lazy-signal.ts';
+import { HandlerContext } from '../handler-context.ts';
 import { type Check, createValidator, type Validator } from '../validation.ts';
 import type { CallSpan } from './scan.ts';
 

@@ -223,6 +223,34 @@ describe('tools for agents', { skip }, () => {
     }
   });
 
+  test('a call in an unusual form is answered like one in the usual form, or refused by the package', async () => {
+    const post = async (params: unknown) => {
+      const response = await fetch(`${bed.daemon.apiUrl}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-api-key': bed.daemon.key },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 'a', method: 'tools/call', params }),
+      });
+      return (await response.json()) as { id: string; result?: ToolResult; error?: { code: number; message: string } };
+    };
+    const call = { name: 'account', arguments: { address: bed.mint, view: 'raw' } };
+    const usual = await post(call);
+    assert.match(usual.result?.structuredContent?.summary ?? '', /owned by the program/);
+    const { result } = await post({ ...call, _meta: { progressToken: 7 } });
+    assert.equal(result?.structuredContent?.summary, usual.result?.structuredContent?.summary);
+    assert.equal((await post({ name: 'chain_status' })).result?.isError, undefined);
+    assert.match((await post({ name: 'account' })).result?.content[0]?.text ?? '', /address/);
+    for (const wrong of [
+      { ...call, name: 'no_such_tool' },
+      { ...call, name: '__proto__' },
+      { ...call, arguments: 'all' },
+      { ...call, arguments: [] },
+      { arguments: {} },
+    ]) {
+      const { id, error } = await post(wrong);
+      assert.deepEqual([id, error?.code], ['a', -32602], JSON.stringify(wrong));
+    }
+  });
+
   test('a change is said first, done only with its code, and a code fits nothing else', async () => {
     const settings = { webhookURL: bed.receiver.url, accountAddresses: [bed.wallet], transactionTypes: ['ANY'] };
     const said = await call('change_webhook', { action: 'create', settings });

@@ -4,9 +4,10 @@ import { test } from 'node:test';
 import { createManualClock } from '../../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../../test/helpers/memory-log.ts';
 import { createBudgets } from '../../../budgets.ts';
-import { HandlerContext, LazySignal } from '../../../http/lazy-signal.ts';
+import { HandlerContext } from '../../../http/handler-context.ts';
 import { tenantOf } from '../../../ports/access.ts';
 import type { UpstreamPool, UpstreamRequest } from '../../../ports/upstream.ts';
+import { LazySignal } from '../../../runtime/lazy-signal.ts';
 import { createChainReader } from './reader.ts';
 
 test('reads of a plugin with the signal of its call count for the tenant of that call', async () => {

@@ -1,8 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { CallContext } from '../plugin/request.ts';
-import { assignTenant, type Caller, type Tenant } from '../ports/access.ts';
-import type { Log } from '../ports/telemetry.ts';
-import type { CallSignal } from '../ports/upstream.ts';
+import type { OpenableSignal } from '../ports/upstream.ts';
 
 /** The abort reason of a call: its deadline passed, or its client disconnected. Handlers may rethrow it; it needs no log line. */
 class CallAborted extends Error {
@@ -22,12 +19,13 @@ export function isCallAborted(error: unknown): boolean {
  * An AbortSignal that is created only on first use: most handlers never use it. A class, because an accessor on a prototype is free,
  * while one in an object literal is created for every request.
  */
-export class LazySignal implements CallSignal {
+export class LazySignal implements OpenableSignal {
   readonly #parent: { readonly signal: AbortSignal } | null;
   #controller: AbortController | null = null;
   #reason: string | null = null;
   #unlink: (() => void) | null = null;
-  #listener: (() => void) | null = null;
+  /** The only listener, as most calls have it, or all of several. */
+  #listener: (() => void) | Set<() => void> | null = null;
 
   /** `parent` is read only when the signal itself is. */
   constructor(parent: { readonly signal: AbortSignal } | null = null) {
@@ -45,7 +43,8 @@ export class LazySignal implements CallSignal {
     this.#controller?.abort(new CallAborted(reason));
     const listener = this.#listener;
     this.#listener = null;
-    listener?.();
+    if (listener instanceof Set) for (const one of listener) one();
+    else listener?.();
   }
 
   get aborted(): boolean {
@@ -56,16 +55,20 @@ export class LazySignal implements CallSignal {
     return this.aborted ? this.signal.reason : undefined;
   }
 
-  /** The first listener needs no signal: most calls that are passed on have one. */
+  /** Without a parent, listeners need no signal. */
   addEventListener(type: 'abort', listener: () => void): void {
-    if (this.#listener === listener) return;
-    if (this.#parent === null && this.#listener === null && this.#controller === null) this.#listener = listener;
-    else this.signal.addEventListener(type, listener, { once: true });
+    const known = this.#listener;
+    if (this.#parent !== null) this.signal.addEventListener(type, listener, { once: true });
+    else if (this.#reason !== null || known === listener) return;
+    else if (known === null) this.#listener = listener;
+    else if (known instanceof Set) known.add(listener);
+    else this.#listener = new Set([known, listener]);
   }
 
   removeEventListener(type: 'abort', listener: () => void): void {
     if (this.#listener === listener) this.#listener = null;
-    else this.#controller?.signal.removeEventListener(type, listener);
+    else if (this.#listener instanceof Set) this.#listener.delete(listener);
+    else if (this.#parent !== null) this.#controller?.signal.removeEventListener(type, listener);
   }
 
   /** Detaches from the parent. */
@@ -90,49 +93,5 @@ export class LazySignal implements CallSignal {
       }
     }
     return opened;
-  }
-}
-
-/** The context of a handler: log and signal are passed through lazily. */
-export class HandlerContext implements CallContext {
-  readonly requestId: string;
-  readonly caller: Caller | null;
-  readonly remoteAddress: string;
-  readonly #outer: CallContext;
-  readonly #own: { readonly signal: AbortSignal; readonly stop?: CallSignal };
-
-  /** `own` returns the signal of a call whose deadline is shorter than that of its request. */
-  constructor(outer: CallContext, own: { readonly signal: AbortSignal } = outer) {
-    this.requestId = outer.requestId;
-    this.caller = outer.caller;
-    this.remoteAddress = outer.remoteAddress;
-    this.#outer = outer;
-    this.#own = own;
-  }
-
-  get tenant(): Tenant {
-    return this.#outer.tenant;
-  }
-
-  get log(): Log {
-    return this.#outer.log;
-  }
-
-  get requestHeader(): CallContext['requestHeader'] {
-    return this.#outer.requestHeader?.bind(this.#outer);
-  }
-
-  get requestQuery(): CallContext['requestQuery'] {
-    return this.#outer.requestQuery?.bind(this.#outer);
-  }
-
-  get stop(): CallSignal {
-    return this.#own.stop ?? this.signal;
-  }
-
-  get signal(): AbortSignal {
-    const { signal } = this.#own;
-    assignTenant(signal, this.#outer.tenant);
-    return signal;
   }
 }
