@@ -132,7 +132,7 @@ async function rowTexts(
   });
 }
 
-/** With merged SOL, wrapping for another owner is a transfer to that owner. */
+/** Where SOL is merged, wrapping for another owner is a transfer to that owner. */
 const typeOf = ({ type }: TransferRow, solMode: TransfersQuestion['solMode']): TransferRow['type'] =>
   solMode === 'merged' && (type === 'wrap' || type === 'unwrap') ? 'transfer' : type;
 

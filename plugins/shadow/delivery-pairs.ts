@@ -36,7 +36,7 @@ export interface WebhookDeliveries {
   /** Matched events that arrived later than the other one by more than the allowed time. */
   readonly laterHere: number;
   readonly laterThere: number;
-  /** Of ours, after theirs: negative when ours came first. Null: nothing matched. */
+  /** Milliseconds from their delivery to ours: negative when ours came first. Null: nothing matched. */
   readonly medianLeadMs: number | null;
   /** After the block; null where events have no time. */
   readonly p95HereMs: number | null;
@@ -192,7 +192,7 @@ function quantile(samples: readonly number[], share: number): number | null {
   return Math.round(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!);
 }
 
-/** Of an enhanced or parsed element, or of a transaction as a node returns it. */
+/** The signature in an enhanced or parsed element, or in a transaction as a node returns it. */
 function signatureOf(element: unknown): string | null {
   if (!isPlainObject(element)) return null;
   const { signature, transaction } = element;

@@ -131,7 +131,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     if (!isPruned && (ask.deniedRounds === 0 || !(await isInGap(store.read, chain, slot)))) return false;
     if (!(await isTrusted())) return false;
     if (isPruned && saidPruned !== slot) {
-      // As for the chain itself: an upstream may have served another chain when it reported this.
+      // A second report is needed: an upstream may have served another chain when it gave the first one.
       saidPruned = slot;
       fetcher.dropThrough(slot);
       return false;

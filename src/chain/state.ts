@@ -53,7 +53,7 @@ export interface FollowState {
   cursor: Position | null;
   floor: number;
   finalizedSlot: number | null;
-  /** Of the question whose answer showed that nothing newer is final; null: none since the start. */
+  /** When upstreams were asked and nothing newer was final (monotonic milliseconds); null: not since the start. */
   finalizedAt: number | null;
   consensus: ConsensusFacts;
   /** Which upstream served the newest blocks that were final as it said, oldest first, a bounded number. */

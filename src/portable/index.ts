@@ -20,7 +20,7 @@ export type Range = readonly [from: number, to: number];
 export interface ExportOptions {
   readonly ledger: Pick<Ledger, 'finalSlot' | 'state' | 'block'>;
   readonly format: Format;
-  /** Of Parquet tables. */
+  /** How Parquet tables show amounts. */
   readonly amounts: AmountForm;
   /** All of it has to be final. */
   readonly range: Range;

@@ -60,7 +60,7 @@ export type CallSignal = Pick<AbortSignal, 'aborted' | 'reason'> & {
   removeEventListener(type: 'abort', listener: () => void): void;
 };
 
-/** The same of something that makes an AbortSignal for whoever needs one. */
+/** A `CallSignal` that can be had as an AbortSignal, which is made on first use. */
 export interface OpenableSignal extends CallSignal {
   readonly signal: AbortSignal;
 }
@@ -135,7 +135,7 @@ export interface UpstreamQuorum {
   concerns(method: string): boolean;
   /** How long upstreams are asked again that do not agree yet. */
   waitMs(): number;
-  /** Those to ask: without the ones that cool down, where enough are left. */
+  /** Upstreams to ask: without the ones that cool down, where enough are left. */
   voters(): readonly Upstream[];
   count(outcome: 'agreed' | 'tie' | 'short'): void;
 }

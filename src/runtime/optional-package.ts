@@ -8,7 +8,7 @@ export interface OptionalPackage {
   readonly name: string;
   /** The version that is tested. */
   readonly version: string;
-  /** Of one of its modules, with a leading slash. */
+  /** One of its modules, with a leading slash; without it, the package itself. */
   readonly path?: string;
 }
 

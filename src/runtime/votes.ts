@@ -8,7 +8,7 @@ export interface Vote<T> {
 export interface Agreement<T> {
   readonly key: string;
   readonly value: T;
-  /** Those that said it. */
+  /** Names of the upstreams with this answer. */
   readonly voters: readonly string[];
 }
 

@@ -204,7 +204,7 @@ export function meaningOfNodeError({ code, message, data }: NodeErrorLike, metho
   return 'unknown';
 }
 
-/** Of an error in JSON text; one that is no object says nothing. */
+/** The meaning of an error in JSON text; `unknown` where that is no object. */
 export function meaningOfErrorText(text: string, method: string): NodeErrorMeaning {
   try {
     const error: unknown = JSON.parse(text);

@@ -87,7 +87,7 @@ interface SeenMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   readonly result: TSchema;
   /** Returns `value`, or its text, with the slot: of one statement, or of one transaction. */
   run(params: ParsedParams<F>, call: RpcCall): Promise<ValueAtSlot>;
-  /** Of an answer that lacks what is not indexed. */
+  /** Says what an answer may lack because it is not indexed. */
   readonly completeness?: Completeness;
 }
 

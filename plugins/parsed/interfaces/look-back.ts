@@ -29,7 +29,7 @@ const REST_MS = 600_000;
 const MAX_STATES = 16_384;
 
 /**
- * Of one program. `due`: former interfaces were not looked for since its newest version was added; `done`: they were, as far as they can
+ * The look-back of one program. `due`: former interfaces were not looked for since its newest version was added; `done`: they were, as far as they can
  * be found; `resting`: that failed too often, and begins again at `untilMs` (monotonic).
  */
 type LookBackState =
@@ -52,7 +52,7 @@ interface LookBackParts {
 export class LookBacks {
   private readonly parts: LookBackParts;
   private readonly running = createSingleFlight<string, Published>();
-  /** Those of all projects; those of one project wait for each other. */
+  /** Look-backs of all projects run at once; those of one project wait for each other. */
   private readonly places = createSemaphore({
     concurrency: MAX_AT_ONCE,
     perGroup: MAX_AT_ONCE / 4,

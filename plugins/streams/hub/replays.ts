@@ -56,7 +56,7 @@ interface Replay {
 
 export class Replays {
   private readonly parts: ReplaysParts;
-  /** Those that read. */
+  /** Replays in mode `reading`. */
   private readonly running = new Set<Replay>();
   private readonly reads = createSemaphore({ concurrency: 1 });
   /** Blocks that were read last, by slot: equal replays share a read. */

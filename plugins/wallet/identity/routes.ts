@@ -161,7 +161,7 @@ const identityReply = Type.Object(
 const unknownReply = Type.Object({ address: address('The address'), type: unknownType });
 
 const batchEntry = Type.Union([
-  // With `wallet.identity.batchUnknown: full`, unknown and unresolved entries have this form too.
+  // Unknown and unresolved entries have this form too under `wallet.identity.batchUnknown: full`.
   Type.Object({
     address: Type.String({ description: 'The address', examples: [ADDRESS] }),
     ...named,

@@ -76,7 +76,7 @@ export function ownedAccount(value: unknown): OwnedAccount {
   return { account: key, mint };
 }
 
-/** Of the answer of `getTransaction` (encoding base64). */
+/** Reads the answer of `getTransaction` (encoding base64). */
 export function readTransaction(text: string): FetchedTransaction {
   const value = parseExact(text) as { transactionIndex?: unknown };
   const { transactionIndex } = value;

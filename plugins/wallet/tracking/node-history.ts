@@ -211,7 +211,7 @@ export class NodeHistory {
     return { isExecutable: executable === true, owner };
   }
 
-  /** Of both token programs. */
+  /** Token accounts of both token programs. */
   async tokenAccounts(
     address: string,
     options: AskOptions & { readonly minSlot?: number },

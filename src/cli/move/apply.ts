@@ -34,7 +34,7 @@ interface OwnWebhook {
   readonly id: string;
   readonly active: boolean;
   readonly fingerprint: string;
-  /** As it is; null: of a type that no plan wants. */
+  /** Its content on our side; null: it has a type that no plan wants. */
   readonly content: WantedWebhook | null;
 }
 

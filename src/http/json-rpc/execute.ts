@@ -36,7 +36,7 @@ export interface Executed {
 }
 
 const NO_HEADERS: Readonly<Record<string, string>> = {};
-/** Of a result that is no `JsonText`. */
+/** Extras of a result that is no `JsonText`. */
 const NO_EXTRAS: Pick<JsonText, 'credits' | 'headers'> = { credits: undefined, headers: undefined };
 
 /** The answer for a failure. Notifications have no id; if they must be answered, it is null. */

@@ -20,7 +20,7 @@ export interface AssetChange {
   readonly metadata: string | null;
   /** Who owns it from then on. */
   readonly owner: string | null;
-  /** As named by the call (`core`). */
+  /** Address of the collection that the call names (`core` only). */
   readonly collection: string | null;
   readonly leaf: { readonly tree: string; readonly index: number; readonly seq: number } | null;
 }
@@ -46,7 +46,7 @@ export function readAssetChanges(
   tx: NormalTransaction,
   keys: KeyTable,
   programs: AssetPrograms,
-  /** Those of the same transaction. */
+  /** Transfers of the same transaction, read on use. */
   transfers: () => readonly TransferRow[],
 ): readonly AssetChange[] {
   if (tx.error !== null) return [];

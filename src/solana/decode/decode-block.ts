@@ -109,7 +109,7 @@ interface Decoding {
   readonly scanned: ScannedBlock | null;
   readonly block: BlockParts;
   readonly view: DataView;
-  /** As those of `GatheredWires`. */
+  /** Offsets of the transactions in the bytes of the block, see `GatheredWires`. */
   readonly starts: Uint32Array;
   readonly texts: TextIds | null;
   readonly pool: IdPool;

@@ -64,7 +64,7 @@ export class LeanTransaction implements NormalTransaction {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  /** Of a `meta` that was checked and not parsed; null: it was parsed. */
+  /** Offsets in a `meta` that was checked and not parsed; null: it was parsed. */
   private readonly usualMeta: ScannedMeta | null;
   private readonly block: BlockParts;
   private readonly layout: WireLayout;
