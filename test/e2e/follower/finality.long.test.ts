@@ -401,13 +401,11 @@ describe('a daemon that verifies', { skip: geyserMissing() ?? (await chainMissin
     // A certificate proves what is below it, too.
     assert.deepEqual((await ask([0])).value, { slot: 0, ...proven });
     const { value: beyond } = await ask([slot + 1_000_000]);
-    assert.deepEqual(beyond, {
-      slot: slot + 1_000_000,
-      isFinal: false,
-      certificate: null,
-      reason: `the newest certificate that was checked is of slot ${slot}, below ${slot + 1_000_000}`,
-      alarm: null,
-    });
+    const { reason, ...facts } = beyond;
+    assert.deepEqual(facts, { slot: slot + 1_000_000, isFinal: false, certificate: null, alarm: null });
+    const [, newest, asked] = /^the newest certificate that was checked is of slot (\d+), below (\d+)$/.exec(reason!)!;
+    // A later footer may have been checked meanwhile.
+    assert.ok(Number(newest) >= slot && Number(asked) === slot + 1_000_000, reason!);
     const [calm] = await doctor();
     assert.deepEqual([calm?.level, /^main: verified up to slot/.test(calm?.detail ?? '')], ['ok', true]);
     await refuses(slot);
