@@ -28,6 +28,13 @@ export const dashboardConfig = Type.Object(
     loginFailuresPerMinute: reloadable(count(10, 'wrong logins of one client address; ten times as many in total')),
     auditDays: reloadable(count(365, 'how long the audit log is kept')),
     sampleIntervalMs: count(20_000, 'interval at which the time series of the overview are measured', 250),
+    requestBodies: reloadable(
+      Type.Boolean({
+        default: true,
+        description:
+          'keep the bodies of the last requests of each project, and the errors they were answered with, in memory for its page; the first 4 kB, keys masked',
+      }),
+    ),
     liveIntervalMs: reloadable(count(2_000, 'interval of live updates of pages', 250)),
     maxLiveStreams: reloadable(count(32, 'number of pages with live updates')),
   },

@@ -72,7 +72,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
   const sessions = createSessions(clock, random, config, rights);
   ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
   const audit = createAuditLog(store, clock, random);
-  const requests = createRecentRequests(store, ctx.use(kernelApiPeers)?.peers ?? null);
+  const requests = createRecentRequests(store, config, ctx.use(kernelApiPeers)?.peers ?? null);
   const context: PageContext = {
     access,
     audit,

@@ -1,28 +1,75 @@
 import { sql } from 'kysely';
 import { inList } from '../../src/lib/in-list.ts';
 import { createLru } from '../../src/lib/lru.ts';
+import { maskKeyWords, maskPath, maskQuery } from '../../src/lib/mask-keys.ts';
 import type { Store } from '../../src/plugin/plugin.ts';
-import type { AnsweredRequest } from '../../src/ports/daemon-view.ts';
+import type { AnsweredRequest, RequestContent } from '../../src/ports/daemon-view.ts';
 import type { ApiPeers } from '../../src/ports/processes.ts';
+import type { DashboardConfig } from './config.ts';
 import { tables } from './store.ts';
 
 /** The last requests of each project, in the memory of the processes of the API, and when each key was last used, in the store. */
 export interface RecentRequests {
-  note(request: AnsweredRequest): void;
+  note(request: AnsweredRequest, content: RequestContent): void;
   /** Answered requests of all API processes, newest first. */
   list(projectId: string): Promise<readonly AnsweredRequest[]>;
+  /** What is still known of one of them, in any API process; null: nothing. */
+  find(projectId: string, requestId: string): Promise<KeptRequest | null>;
   /** Unix milliseconds of the last use, by key id. */
   lastUses(keyIds: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Writes the uses that are not stored yet. */
   flush(): Promise<void>;
 }
 
+/** A request with what it contained. Keys are masked. */
+export interface KeptRequest extends AnsweredRequest {
+  /** Null: bodies are not kept, or this one had to make room. */
+  readonly content: {
+    /** As the client named it, such as `localhost:8787`; null if that is no name of a host. */
+    readonly host: string | null;
+    readonly path: string;
+    readonly query: string;
+    /** The beginning of it; null without one. */
+    readonly body: string | null;
+    readonly bodyBytes: number;
+    /** Whether the rest of the body is not kept. */
+    readonly isCut: boolean;
+    /** False: something is masked or cut off, so that the request cannot be repeated as it is here. */
+    readonly isWhole: boolean;
+    /** The answer of a request that failed. */
+    readonly failure: string | null;
+  } | null;
+}
+
+/** As it is kept. The body is in latin1, which costs the least; it is decoded when somebody looks. */
+interface Content {
+  readonly host: string | undefined;
+  readonly path: string;
+  readonly query: string;
+  readonly body: string | null;
+  readonly bodyBytes: number;
+  readonly failure: string | null;
+}
+
+const BODY_BYTES = 4_096;
+/** Of the contents of all projects, in one process. */
+const CONTENT_BYTES = 8_388_608;
+const ENTRY_BYTES = 256;
+
+const sizeOf = ({ path, query, body, failure }: Content): number =>
+  ENTRY_BYTES + path.length + query.length + (body?.length ?? 0) + 2 * (failure?.length ?? 0);
+
 const PER_PROJECT = 200;
 const MAX_PROJECTS = 200;
 /** Keys whose use is not written yet; a flush is due long before. */
 const MAX_KEYS = 10_000;
 
-export function createRecentRequests(store: Store, peers: ApiPeers | null = null): RecentRequests {
+export function createRecentRequests(
+  store: Store,
+  config: Pick<DashboardConfig, 'requestBodies'>,
+  peers: ApiPeers | null = null,
+): RecentRequests {
+  const contents = createLru<string, Content>({ max: CONTENT_BYTES, sizeCalculation: sizeOf });
   const byProject = createLru<string, { readonly ring: AnsweredRequest[]; next: number }>({ max: MAX_PROJECTS });
   let unwritten = new Map<string, number>();
   const listHere = (projectId: string): readonly AnsweredRequest[] => {
@@ -30,13 +77,32 @@ export function createRecentRequests(store: Store, peers: ApiPeers | null = null
     if (kept === undefined) return [];
     return [...kept.ring.slice(kept.next), ...kept.ring.slice(0, kept.next)].reverse();
   };
+  const findHere = (projectId: string, requestId: string): KeptRequest | null => {
+    const request = byProject.get(projectId)?.ring.find((one) => one.requestId === requestId);
+    if (request === undefined) return null;
+    const content = contents.get(requestId);
+    return { ...request, content: content === undefined ? null : shown(content, request.route) };
+  };
   peers?.answer('requests', (projectId) => listHere(String(projectId)));
+  peers?.answer('request', (asked) => {
+    const [projectId, requestId] = asked as readonly [string, string];
+    return findHere(projectId, requestId);
+  });
   return {
-    note(request) {
+    note(request, { host, path, query, body, failure }) {
       const kept = byProject.get(request.projectId) ?? { ring: [], next: 0 };
       if (kept.ring.length === 0) byProject.set(request.projectId, kept);
       kept.ring[kept.next] = request;
       kept.next = (kept.next + 1) % PER_PROJECT;
+      if (config.requestBodies)
+        contents.set(request.requestId, {
+          host,
+          path,
+          query: maskQuery(query),
+          body: body === null ? null : body.toString('latin1', 0, BODY_BYTES),
+          bodyBytes: body?.length ?? 0,
+          failure,
+        });
       const { keyId, at } = request;
       if (keyId !== null && (unwritten.size < MAX_KEYS || unwritten.has(keyId))) unwritten.set(keyId, at);
     },
@@ -48,6 +114,12 @@ export function createRecentRequests(store: Store, peers: ApiPeers | null = null
         .flat()
         .sort((a, b) => b.at - a.at)
         .slice(0, PER_PROJECT);
+    },
+    async find(projectId, requestId) {
+      const here = findHere(projectId, requestId);
+      if (here !== null || peers === null) return here;
+      const others = (await peers.askOthers('request', [projectId, requestId])) as readonly (KeptRequest | null)[];
+      return others.find((one) => one !== null) ?? null;
     },
     async lastUses(keyIds) {
       const rows = await tables(store.read)
@@ -86,4 +158,39 @@ export function createRecentRequests(store: Store, peers: ApiPeers | null = null
       }
     },
   };
+}
+
+const HOST = /^[\w.:[\]-]{1,255}$/;
+const ID_PARAMETER = /^:\w+I[Dd]$/;
+/** Members of bodies that hold a secret of a receiver. */
+const SECRET_MEMBER = /("(?:authHeader|signingSecret|secret)"\s*:\s*")(?:[^"\\]|\\.)*/g;
+
+/** Masks what is a key, or may be one. */
+function shown(content: Content, route: string): NonNullable<KeptRequest['content']> {
+  const { host, failure, bodyBytes } = content;
+  const raw = content.body === null ? null : new TextDecoder().decode(Buffer.from(content.body, 'latin1'));
+  const body = raw === null ? null : maskText(raw);
+  const path = pathOf(content.path, route);
+  const isCut = bodyBytes > BODY_BYTES;
+  return {
+    host: host !== undefined && HOST.test(host) ? host : null,
+    path,
+    query: content.query,
+    body,
+    bodyBytes,
+    isCut,
+    isWhole: !isCut && body === raw && path === content.path,
+    failure: failure === null ? null : maskText(failure),
+  };
+}
+
+const maskText = (text: string): string => maskKeyWords(text.replace(SECRET_MEMBER, '$1***'));
+
+/** Ids of webhooks have the form of keys; they stand where the route has an id. */
+function pathOf(path: string, route: string): string {
+  const [given, known] = [path.split('/'), route.split('/')];
+  return maskPath(path, route)
+    .split('/')
+    .map((segment, at) => (ID_PARAMETER.test(known[at] ?? '') ? (given[at] ?? segment) : segment))
+    .join('/');
 }

@@ -15,13 +15,13 @@ import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import {
-  type AnsweredRequest,
   type DaemonView,
   type Inject,
   kernelView,
   type PluginView,
   type Priced,
   type ReadinessView,
+  type RequestListener,
   ROLES,
   type Roles,
   type Setting,
@@ -361,7 +361,7 @@ interface DaemonViewParts {
 }
 
 /** Listeners for answered requests; without any, nothing is collected. */
-type AnsweredRequests = Set<(request: AnsweredRequest) => void>;
+type AnsweredRequests = Set<RequestListener>;
 
 /** The state of the daemon for the dashboard. */
 function createDaemonView(parts: DaemonViewParts): DaemonView {

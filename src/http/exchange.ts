@@ -5,6 +5,7 @@ import type { Admission, CallPayment } from '../plugin/host.ts';
 import type { CallContext, ErrorShape } from '../plugin/plugin.ts';
 import { type Caller, OWN_WORK, type Tenant } from '../ports/access.ts';
 import type { Tapping } from '../ports/answer-tap.ts';
+import type { RequestContent } from '../ports/daemon-view.ts';
 import type { Counter, Gauge, Log, Span } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
 import { LazySignal } from '../runtime/lazy-signal.ts';
@@ -13,11 +14,14 @@ import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
 import type { Target } from './router.ts';
 
+/** Of an answer that tells of a failure. */
+const FAILURE_CHARS = 2_048;
+
 /** nginx's status for a client that disconnected. */
 export const CLIENT_LEFT = 499;
 
 /** One request in the pipeline, and the context of its handler. A class because of its accessors. */
-export class Exchange implements CallContext, InBag {
+export class Exchange implements CallContext, InBag, RequestContent {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly target: Target;
@@ -39,6 +43,10 @@ export class Exchange implements CallContext, InBag {
   rpcLabel: string | undefined = undefined;
   /** JSON-RPC calls of it that were answered with an error. */
   rpcFailed = 0;
+  /** The body, once it was read; null: there is none. */
+  body: Buffer | null = null;
+  /** The first characters of an answer that tells of a failure. */
+  failure: string | null = null;
   /** The answer ended before it was complete, after its head was sent. */
   isBroken = false;
   admission: Admission | null = null;
@@ -90,6 +98,18 @@ export class Exchange implements CallContext, InBag {
     this.#rootLog = init.log;
   }
 
+  get host(): string | undefined {
+    return this.request.headers.host;
+  }
+
+  get path(): string {
+    return this.target.path;
+  }
+
+  get query(): string {
+    return this.target.query;
+  }
+
   get tenant(): Tenant {
     return this.#budgets?.tenantOf(this.caller, this.remoteAddress) ?? OWN_WORK;
   }
@@ -124,6 +144,12 @@ export class Exchange implements CallContext, InBag {
     this.#holder?.give('answerBytes', this.#answerBytes);
     this.bodyBytes = 0;
     this.#answerBytes = 0;
+  }
+
+  /** Keeps the beginning of an answer that tells of a failure; not of a stream, which is not here yet. */
+  noteFailure(body: unknown): void {
+    if (typeof body === 'string') this.failure = body.slice(0, FAILURE_CHARS);
+    else if (Buffer.isBuffer(body)) this.failure = body.toString('utf8', 0, FAILURE_CHARS);
   }
 
   requestHeader(name: string): string | undefined {

@@ -8,7 +8,7 @@ import type { Gate, Paywall, SocketHandler } from '../plugin/host.ts';
 import type { Reply, Route } from '../plugin/plugin.ts';
 import type { TapSeat } from '../ports/answer-tap.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
+import type { Inject, RequestListener } from '../ports/daemon-view.ts';
 import type { HandedSocket, SharedListeners } from '../ports/processes.ts';
 import type { Gauge, Log, Metrics, Tracer } from '../ports/telemetry.ts';
 import { createTrust } from '../runtime/network-address.ts';
@@ -48,7 +48,7 @@ export interface HttpFrontOptions {
   readonly chainLabel?: () => string | null;
   readonly budgets?: BudgetLedger | null;
   /** Listeners for the answered requests of projects. */
-  readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
+  readonly answered?: ReadonlySet<RequestListener>;
   /** Sees a share of the requests with their answers. */
   readonly taps?: TapSeat;
   /** Only in a further process of the API: takes requests for websockets. */

@@ -6,7 +6,7 @@ import type { Gate, Paywall } from '../plugin/host.ts';
 import { type ErrorShape, GateRefusal, type Reply, RequestError, type Route } from '../plugin/plugin.ts';
 import type { TapSeat } from '../ports/answer-tap.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import type { AnsweredRequest, Inject } from '../ports/daemon-view.ts';
+import type { AnsweredRequest, Inject, RequestListener } from '../ports/daemon-view.ts';
 import type { Log, Metrics, Tracer } from '../ports/telemetry.ts';
 import { createProxyWatch, createRemoteAddress, type RemoteAddress } from '../runtime/network-address.ts';
 import { createDeadlines, type Deadlines, isPromise } from '../runtime/waiting.ts';
@@ -45,7 +45,7 @@ interface PipelineOptions {
   /** Budgets of the callers; null or absent: not counted. */
   readonly budgets?: BudgetLedger | null;
   /** Listeners for the answered requests of projects. */
-  readonly answered?: ReadonlySet<(request: AnsweredRequest) => void>;
+  readonly answered?: ReadonlySet<RequestListener>;
   /** Sees a share of the requests with their answers. */
   readonly taps?: TapSeat;
   /** Called first for every request; throws to refuse it. */
@@ -122,6 +122,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     const elapsedMs = clock.monotonic() - exchange.startedMs;
     conclude(exchange, meter, log, elapsedMs);
     if (answered.size > 0) notifyAnswered(answered, exchange, clock.now(), elapsedMs);
+    exchange.body = null;
   };
 
   const route = (exchange: Exchange, pipelined: number): Promise<void> | null => {
@@ -261,11 +262,11 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, elapsedMs: num
   endTrace(exchange);
 }
 
-const NO_LISTENERS: ReadonlySet<(request: AnsweredRequest) => void> = new Set();
+const NO_LISTENERS: ReadonlySet<RequestListener> = new Set();
 
 /** Requests of callers without a project are in the log only. Without spreads, which took 4 % of the CPU of a proxied call. */
 function notifyAnswered(
-  listeners: ReadonlySet<(request: AnsweredRequest) => void>,
+  listeners: ReadonlySet<RequestListener>,
   exchange: Exchange,
   at: number,
   durationMs: number,
@@ -286,7 +287,7 @@ function notifyAnswered(
     bytesOut: exchange.bytesOut,
     credits: exchange.credits,
   };
-  for (const listener of listeners) listener(answered);
+  for (const listener of listeners) listener(answered, exchange);
 }
 
 const MAX_RPC_LABEL = 64;
@@ -421,11 +422,13 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
 async function answerRoot(parts: RootParts, exchange: Exchange, body: Buffer): Promise<void> {
   const { responder, rpc } = parts;
   exchange.rpcId = idReader(rpc, body);
+  exchange.body = body;
   beginTap(parts.taps, exchange, body);
   const given = rpc.handleHttp(body, exchange);
   const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
   exchange.rpcLabel = maskMethod(answer.label.slice(0, MAX_LABEL));
   exchange.rpcFailed = answer.failed;
+  if (answer.failed > 0) exchange.noteFailure(answer.body);
   // The bill without the answer: what waits for the client is counted once.
   exchange.onEnd(answer.bill);
   const content = exchange.payment === null ? answer.body : await paidBody(rpc, exchange, answer.body);

@@ -13,6 +13,7 @@ import type { Exchange } from './exchange.ts';
 import { rpcErrorText } from './json-rpc/execute.ts';
 import { sendsLater } from './tapping.ts';
 
+const FAILED_STATUS = 400;
 /** Unread body bytes that are read and discarded to keep a connection. */
 const KEEP_UNREAD_BYTES = 65_536;
 /** How long and how much a client may continue to send after a refusal, so that it can read the answer. */
@@ -79,6 +80,7 @@ export function createResponder(options: ResponderOptions): Responder {
       if (isStream(body)) body.destroy();
       return;
     }
+    if (status >= FAILED_STATUS) exchange.noteFailure(body);
     const { tapping } = exchange;
     if (tapping !== null) {
       exchange.tapping = null;

@@ -55,6 +55,7 @@ export async function handleRest(
   const takesBody = route.body !== undefined || route.rawBody === true;
   const rawBody = takesBody ? await takeBody(parts, exchange, compiled.bodyLimitBytes) : undefined;
   if (rawBody !== undefined) payForSize(parts.gate, exchange.caller, rawBody.length, route.price?.groups[0]);
+  exchange.body = rawBody ?? null;
   beginTap(parts.taps, exchange, rawBody ?? null);
   const { headers, method = 'GET' } = exchange.request;
   const { target, admission } = exchange;

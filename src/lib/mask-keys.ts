@@ -6,6 +6,7 @@
 
 /** The form of generated keys, also without dashes; the first characters are those shown in lists of keys. */
 const UUID = /([0-9a-f]{8})-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}/gi;
+const KEY_WORD = new RegExp(`\\b${UUID.source}\\b`, 'gi');
 const KEY_CHARACTERS = /[\w.-]{20,}/g;
 /** Addresses and signatures are public, and needed by readers of the log. */
 const PUBLIC = /^(?:\d+|[1-9A-HJ-NP-Za-km-z]{32,44}|[1-9A-HJ-NP-Za-km-z]{86,88})$/;
@@ -23,6 +24,11 @@ export function maskKeys(text: string): string {
     .replace(NAMED, `$1${MASK}`)
     .replace(UUID, `$1-${MASK}`)
     .replace(KEY_CHARACTERS, (token) => (isLikeKey(token) ? `${token.slice(0, 4)}${MASK}` : token));
+}
+
+/** Masks what is named as a key, and what has the form of a generated one and is a word of its own: addresses stay whole. */
+export function maskKeyWords(text: string): string {
+  return text.replace(NAMED, `$1${MASK}`).replace(KEY_WORD, `$1-${MASK}`);
 }
 
 /** Masks what is named as a key or has the form of a generated one; other data stays, such as base64. */

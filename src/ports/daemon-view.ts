@@ -82,7 +82,7 @@ export interface Setting {
   readonly description: string;
 }
 
-/** A request of a project that the API listener has answered. It holds no key, query, address or body. */
+/** A request of a project that the API listener has answered. It holds no key, query, address or body: those are in `RequestContent`. */
 export interface AnsweredRequest {
   /** Unix milliseconds of its end. */
   readonly at: number;
@@ -104,12 +104,27 @@ export interface AnsweredRequest {
   readonly credits: number;
 }
 
+/** What an answered request contained. Valid during the call of its listener: what is kept must be copied. Keys are not masked. */
+export interface RequestContent {
+  /** As the client named it; undefined in requests of HTTP/1.0. */
+  readonly host: string | undefined;
+  readonly path: string;
+  /** Without the `?`. */
+  readonly query: string;
+  /** Null: it has none, or was refused before it was read. */
+  readonly body: Buffer | null;
+  /** The answer of a request that failed, cut; null: it did not fail, or its answer was streamed. */
+  readonly failure: string | null;
+}
+
 /** What a call costs, by the published prices. */
 export interface Priced {
   /** Product of the usage record. */
   readonly product: string;
   readonly credits: number;
 }
+
+export type RequestListener = (request: AnsweredRequest, content: RequestContent) => void;
 
 /** State of the daemon for the operator pages. */
 export interface DaemonView {
@@ -126,7 +141,7 @@ export interface DaemonView {
   /** The metrics of this thread. */
   metrics(): Promise<readonly MetricSample[]>;
   /** Calls `listener` after each answered request of a project, in this process. It must not throw. The returned function ends it. */
-  onRequest(listener: (request: AnsweredRequest) => void): () => void;
+  onRequest(listener: RequestListener): () => void;
   /** Lets `tap` see a share of the answers of this process; at most one plugin does. The returned function ends it. */
   tapAnswers(tap: AnswerTap): () => void;
   /** The price of a JSON-RPC method (`getAsset`) or route (`GET /v1/wallet/:wallet/balances`); undefined: it has none. */

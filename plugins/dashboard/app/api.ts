@@ -3,9 +3,20 @@
 import type { BudgetUse, UsageDay } from '../../../src/ports/access.ts';
 import type { FinalityStatus, VerifiedSlot } from '../../../src/ports/chain.ts';
 import type { AnsweredRequest, PluginView, Setting } from '../../../src/ports/daemon-view.ts';
+import type { KeptRequest } from '../requests.ts';
 import type { Series, SeriesPoint } from '../series.ts';
 
-export type { AnsweredRequest, BudgetUse, PluginView, Series, SeriesPoint, Setting, UsageDay, VerifiedSlot };
+export type {
+  AnsweredRequest,
+  BudgetUse,
+  KeptRequest,
+  PluginView,
+  Series,
+  SeriesPoint,
+  Setting,
+  UsageDay,
+  VerifiedSlot,
+};
 
 const BASE = '/dashboard/api';
 

@@ -31,8 +31,10 @@ import { InterfacesPage } from './interfaces.tsx';
 import { LookUpPage } from './look-up.tsx';
 import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
-import { go, href, type Place, usePlace, useWorld, WorldContext } from './place.ts';
+import { type Command, Palette, usePalette } from './palette.tsx';
+import { go, href, type Place, usePlace, useWorld, type World, WorldContext } from './place.ts';
 import { KeysPage, ProjectsPage } from './projects.tsx';
+import { RequestPage } from './request.tsx';
 import { ShadowPage } from './shadow.tsx';
 import { SinksPage } from './sinks.tsx';
 import {
@@ -299,7 +301,7 @@ function Navigation({ place }: { place: Place }) {
   );
 }
 
-function Account({ onEnd }: { onEnd: () => void }) {
+function Account({ onEnd, onFind }: { onEnd: () => void; onFind: () => void }) {
   const { who } = useWorld();
   const [asks, setAsks] = useState(false);
   const whose = who.role === 'operator' ? 'all users' : 'this project';
@@ -309,6 +311,7 @@ function Account({ onEnd }: { onEnd: () => void }) {
   };
   return (
     <div class="account">
+      <IconButton label="Go to a page, webhook or address (Ctrl+K)" icon={Search} onClick={onFind} />
       <ThemeSwitch />
       <Menu
         label="Session"
@@ -367,7 +370,8 @@ function Page({ place }: { place: Place }) {
     if (chosen === undefined) return <Missing />;
     if (page === 'keys') return <KeysPage project={chosen} />;
     if (page === 'usage') return <UsagePage project={chosen} />;
-    if (page === 'requests') return <RequestsPage project={chosen} />;
+    if (page === 'requests')
+      return hook === undefined ? <RequestsPage project={chosen} /> : <RequestPage project={chosen} id={hook} />;
     if (page === 'look-up') return <LookUpPage project={chosen} address={hook ?? null} query={place.query} />;
     if (page === 'interfaces' && hasInterfaces) return <InterfacesPage project={chosen} program={hook ?? null} />;
     if (page === 'webhooks' && hook === undefined) return <WebhooksPage project={chosen} />;
@@ -417,6 +421,16 @@ function chosenProject(projects: Projects['projects'], path: readonly string[]) 
   return projects.find(({ id }) => id === named) ?? projects[0] ?? null;
 }
 
+/** The pages of the navigation, for the palette. */
+function pagesOf({ who, project, hasInterfaces }: World): readonly Command[] {
+  const ofProject = project === null ? [] : OF_PROJECT.filter(({ path }) => hasInterfaces || path !== 'interfaces');
+  return [
+    { name: 'Overview', kind: 'Page', path: ['overview'] },
+    ...ofProject.map(({ path, name }) => ({ name, kind: 'Page', path: ['p', project?.id ?? '', path] })),
+    ...(who.role === 'operator' ? OF_DAEMON : []).map(({ path, name }) => ({ name, kind: 'Page', path: [path] })),
+  ];
+}
+
 function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
   const place = usePlace();
   const projects = useLoad(() => get<Projects>('/projects'), []);
@@ -425,6 +439,7 @@ function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
   const address = place.path.join('/');
   const isFirst = useRef(true);
   const { data } = projects;
+  const [finds, setFinds] = usePalette();
   const project = data === null ? null : chosenProject(data.projects, place.path);
   useEffect(() => {
     if (project !== null) sessionStorage.setItem('project', project.id);
@@ -472,13 +487,13 @@ function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
       <header class="top">
         <IconButton label="Open the navigation" icon={MenuIcon} onClick={() => setOpen(true)} />
         <Brand />
-        <Account onEnd={onEnd} />
+        <Account onEnd={onEnd} onFind={() => setFinds(true)} />
       </header>
       <aside class="side" aria-label="Sidebar">
         <Brand />
         <Navigation place={place} />
         <footer>
-          <Account onEnd={onEnd} />
+          <Account onEnd={onEnd} onFind={() => setFinds(true)} />
           <p class="soft small">
             <a href="/docs/guide">Guide</a> · Version {who.version}
           </p>
@@ -489,6 +504,7 @@ function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
           <Navigation place={place} />
         </Drawer>
       )}
+      {finds && <Palette pages={pagesOf(world)} onClose={() => setFinds(false)} />}
       <main id="main" ref={main} tabIndex={-1}>
         <Page key={address} place={place} />
       </main>

@@ -135,6 +135,19 @@ export function WalletsPage() {
                     </Badge>
                   ),
                 },
+                {
+                  name: 'Progress',
+                  show: ({ address, state, fromSlot }) =>
+                    !/^(is being|waits to be) indexed/.test(state) ? (
+                      '–'
+                    ) : (
+                      // How many transactions are left is known at the end.
+                      <span class="progress">
+                        <progress aria-label={`Indexing of ${address}`} />
+                        {fromSlot === null ? 'not begun' : `down to slot ${number(fromSlot)}`}
+                      </span>
+                    ),
+                },
                 { name: 'Followed', show: ({ followed, pinned }) => (pinned ? 'always' : followed ? 'yes' : 'no') },
                 { name: 'From slot', isNumber: true, show: ({ fromSlot }) => number(fromSlot) },
                 { name: 'To slot', isNumber: true, show: ({ toSlot }) => number(toSlot) },

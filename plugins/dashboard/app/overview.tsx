@@ -20,7 +20,7 @@ import {
 import { FirstSteps } from './first-steps.tsx';
 import { bytes, capital, day, duration, number, short, span } from './format.ts';
 import { go, href, useWorld } from './place.ts';
-import { type Line, Plot, Spark } from './plot.tsx';
+import { type Line, Plot, SERIES_COLORS, Spark } from './plot.tsx';
 import { troublesOf } from './trouble.ts';
 import { Badge, Button, Card, Empty, Head, Notice, Segments, Show, Stat, Table, useLoad } from './ui.tsx';
 import { RequestTable, UsagePlot } from './usage.tsx';
@@ -291,7 +291,6 @@ const OUTCOME_NAMES: Readonly<Record<string, string>> = {
 };
 const OUTCOME_COLORS: Readonly<Record<string, number>> = { done: 3, retry: 1, failed: 5, held: 4, discarded: 6 };
 const MINUTE_MS = 60_000;
-const COLORS = 7;
 
 const labelsOf = ({ points }: Grid, family: string): readonly string[] => [
   ...new Set(
@@ -320,9 +319,10 @@ function linesOf(
   // Nothing happened is not the same as nothing was measured.
   const [first = ''] = order;
   const labels = found.length === 0 ? [first] : [...found].sort((a, b) => order.indexOf(a) - order.indexOf(b));
-  return labels.map((label) => ({
+  // A figure has two lines of one colour only if it has more lines than there are colours.
+  return labels.map((label, at) => ({
     name: names[label] ?? label,
-    color: colors[label] ?? (Math.max(0, order.indexOf(label)) % COLORS) + 1,
+    color: colors[label] ?? ((order.includes(label) ? order.indexOf(label) : order.length + at) % SERIES_COLORS) + 1,
     values: perMinute(grid, `${family}.${label}`),
   }));
 }
@@ -353,7 +353,7 @@ function Plots({ series }: { series: Series }) {
       deliveries: linesOf(grid, 'deliveries', OUTCOME_NAMES, OUTCOME_COLORS),
       upstreams: labelsOf(grid, 'seen').map((label, at) => ({
         name: label.replace(/^main /, ''),
-        color: (at % COLORS) + 1,
+        color: (at % SERIES_COLORS) + 1,
         values: gauges(grid, ({ sums }) => {
           const seen = sums[`seen.${label}`];
           return seen === undefined ? null : (100 * (sums[`healthy.${label}`] ?? 0)) / seen;
@@ -584,7 +584,13 @@ export function ProjectOverviewPage({ project }: { project: Project }) {
         actions={<Button onClick={() => go(['p', project.id, 'requests'])}>All requests</Button>}
       >
         <Show of={requests}>
-          {(found) => <RequestTable requests={found.requests.slice(0, SHOWN_REQUESTS)} keys={keys.data?.keys ?? []} />}
+          {(found) => (
+            <RequestTable
+              project={project}
+              requests={found.requests.slice(0, SHOWN_REQUESTS)}
+              keys={keys.data?.keys ?? []}
+            />
+          )}
         </Show>
       </Card>
     </>

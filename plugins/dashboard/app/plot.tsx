@@ -2,6 +2,9 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type UPlot from 'uplot';
 import { short, utc } from './format.ts';
 
+/** As many as `--series-*` of the style. */
+export const SERIES_COLORS = 12;
+
 export interface Line {
   readonly name: string;
   /** One for each time; null: nothing is known. */
@@ -33,7 +36,12 @@ function readColors(place: HTMLElement): (name: string) => string {
   const probe = document.createElement('span');
   place.append(probe);
   const found = new Map<string, string>();
-  for (const name of ['soft', 'line', 'panel', ...[1, 2, 3, 4, 5, 6, 7].map((n) => `series-${n}`)]) {
+  for (const name of [
+    'soft',
+    'line',
+    'panel',
+    ...Array.from({ length: SERIES_COLORS }, (_, at) => `series-${at + 1}`),
+  ]) {
     probe.style.color = `var(--${name})`;
     found.set(name, getComputedStyle(probe).color);
   }

@@ -11,6 +11,7 @@ import {
 } from './api.ts';
 import { bytes, day, duration, number, short, utc } from './format.ts';
 import { Download } from './icons.tsx';
+import { href } from './place.ts';
 import { type Line, Plot } from './plot.tsx';
 import { Badge, breakable, Card, Empty, Head, Id, SelectField, Show, Stat, Table, TextField, useLoad } from './ui.tsx';
 
@@ -183,7 +184,6 @@ const STATES = [
   ['error', 'Errors'],
 ] as const;
 
-/** Rows shown at first: a phone shows each as a card. */
 /** The last calls of a project. */
 export function RequestsPage({ project }: { project: Project }) {
   const [state, setState] = useState('');
@@ -198,7 +198,7 @@ export function RequestsPage({ project }: { project: Project }) {
     <>
       <Head
         title="Requests"
-        note={`The last 200 calls of ${project.name} that this daemon answered. Bodies, queries and addresses are not kept; a restart empties the list.`}
+        note={`The last 200 calls of ${project.name} that this daemon answered, each with what it contained and why it failed. A restart empties the list.`}
       />
       <div class="filters">
         <SelectField label="Status" value={state} options={STATES} onValue={setState} />
@@ -207,6 +207,7 @@ export function RequestsPage({ project }: { project: Project }) {
         <Show of={requests} lines={8}>
           {(found) => (
             <RequestTable
+              project={project}
               tools
               requests={found.requests.filter((one) => state === '' || isError(one) === (state === 'error'))}
               keys={keys.data?.keys ?? []}
@@ -219,29 +220,33 @@ export function RequestsPage({ project }: { project: Project }) {
 }
 
 const isError = ({ status, rpcFailed }: AnsweredRequest) => status >= 400 || rpcFailed > 0;
-const toneOf = ({ status, rpcFailed }: AnsweredRequest) =>
+export const toneOf = ({ status, rpcFailed }: AnsweredRequest) =>
   status >= 500 ? 'bad' : status >= 400 || rpcFailed > 0 ? 'warn' : 'good';
 /** An error of JSON-RPC mostly comes with 200. */
-function statusOf({ status, rpc, rpcFailed }: AnsweredRequest): string {
+export function statusOf({ status, rpc, rpcFailed }: AnsweredRequest): string {
   if (status === 499) return 'client left';
   if (rpcFailed === 0 || status >= 400) return String(status);
   return rpc?.startsWith('batch(') ? `${status}, ${rpcFailed} failed` : `${status}, RPC error`;
 }
 
+export function keyNameOf(keys: readonly Key[], id: string | null): string {
+  if (id === null) return 'no key';
+  const key = keys.find((one) => one.id === id);
+  return key === undefined ? id.slice(0, 8) : key.name === '' ? `${key.prefix}…` : key.name;
+}
+
 export function RequestTable({
+  project,
   requests,
   keys,
   tools = false,
 }: {
+  project: Project;
   requests: readonly AnsweredRequest[];
   keys: readonly Key[];
   tools?: boolean;
 }) {
-  const keyName = (id: string | null) => {
-    if (id === null) return 'no key';
-    const key = keys.find((one) => one.id === id);
-    return key === undefined ? id.slice(0, 8) : key.name === '' ? `${key.prefix}…` : key.name;
-  };
+  const keyName = (id: string | null) => keyNameOf(keys, id);
   return (
     <Table
       caption="Requests, newest first"
@@ -255,9 +260,12 @@ export function RequestTable({
           name: 'Call',
           isTitle: true,
           value: ({ method, route, rpc }) => `${method} ${rpc ?? route}`,
-          show: ({ method, route, rpc }) => (
+          show: ({ method, route, rpc, requestId }) => (
             <span class="call">
-              <span class="method">{method}</span> <code>{breakable(rpc ?? route)}</code>
+              <span class="method">{method}</span>{' '}
+              <a href={href(['p', project.id, 'requests', requestId])}>
+                <code>{breakable(rpc ?? route)}</code>
+              </a>
             </span>
           ),
         },

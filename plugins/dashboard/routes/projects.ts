@@ -35,6 +35,7 @@ export function projectRoutes(context: PageContext): readonly Route[] {
     secretRoute(context),
     budgetsRoute(context),
     requestsRoute(context),
+    requestRoute(context),
     choicesRoute(context),
   ];
 }
@@ -87,13 +88,32 @@ function requestsRoute({ guard, requests }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/projects/:project/requests`,
-    summary: 'The last requests of a project that this daemon answered, newest first; without bodies and queries',
+    summary: 'The last requests of a project that this daemon answered, newest first',
     params: projectParams,
     replies: { 200: Type.Object({ requests: Type.Array(Type.Unknown()) }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
       return json({ requests: (await requests.list(project)).map(({ projectId: _projectId, ...shown }) => shown) });
+    },
+  });
+}
+
+function requestRoute({ guard, requests }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/projects/:project/requests/:requestId`,
+    summary: 'One of the last requests of a project, with what it contained and why it failed; keys are masked',
+    params: Type.Object({ project: Type.String(), requestId: Type.String({ maxLength: 64 }) }),
+    replies: { 200: Type.Object({ request: Type.Unknown() }), ...REFUSALS },
+    async handler(request) {
+      const { project, requestId } = request.params;
+      demandProject(guard.enter(request), project);
+      const found = await requests.find(project, requestId);
+      if (found === null) throw new RequestError(404, 'request not found');
+      const { projectId: _projectId, ...shown } = found;
+      return json({ request: shown });
     },
   });
 }

@@ -310,6 +310,88 @@ test('the configuration shows what differs from the defaults, and hides secrets'
   assert.equal(read('dashboard.auditDays').isChanged, false);
 });
 
+test('a request is shown with what it contained and why it failed, and without keys', async () => {
+  const own = await startDashboard({ plugins: ['access', 'compression', 'dashboard', 'proxy', 'webhooks'] });
+  try {
+    const visitor = await own.operator();
+    const { apiUrl, key, projectId } = own.daemon;
+    const path = `${API}/projects/${projectId}/requests`;
+    const list = async () => (await visitor.ask('GET', path)).body.requests as { requestId: string; route: string }[];
+    const post = async (to: string, body: string, headers = {}) =>
+      await (await fetch(`${apiUrl}${to}`, { method: 'POST', body, headers })).text();
+    const newest = async (count: number) => {
+      await until(async () => (await list()).length === count);
+      const { requestId } = (await list())[0]!;
+      const { status, body, text } = await visitor.ask('GET', `${path}/${requestId}`);
+      assert.equal(status, 200);
+      assert.ok(!text.includes(key), 'the key is masked');
+      return body.request;
+    };
+    const made = {
+      webhookURL: 'https://hook.example/',
+      webhookType: 'raw',
+      accountAddresses: [MINT],
+      authHeader: 'Bearer "hush hush',
+    };
+    const { webhookID } = JSON.parse(await post(`/v0/webhooks?api-key=${key}`, JSON.stringify(made)));
+    const created = await newest(1);
+    assert.deepEqual(
+      [created.route, created.status, created.content.path, created.content.query, created.content.failure],
+      ['/v0/webhooks', 200, '/v0/webhooks', 'api-key=***', null],
+    );
+    assert.equal(created.content.host, new URL(apiUrl).host);
+    assert.deepEqual(JSON.parse(created.content.body), { ...made, authHeader: '***' });
+    assert.equal(created.content.isWhole, false);
+
+    await (await fetch(`${apiUrl}/v0/webhooks/${webhookID}?api-key=${key}`)).text();
+    const read = await newest(2);
+    assert.deepEqual(
+      [read.content.path, read.content.body, read.content.isWhole],
+      [`/v0/webhooks/${webhookID}`, null, true],
+    );
+
+    const wrong = { jsonrpc: '2.0', id: 'é', method: 'getBalance', params: ['no address'] };
+    const answer = await post('/', JSON.stringify(wrong), { 'x-api-key': key });
+    const call = await newest(3);
+    assert.deepEqual([call.rpc, call.rpcFailed, JSON.parse(call.content.body)], ['getBalance', 1, wrong]);
+    assert.equal(call.content.failure, answer);
+    assert.equal(call.content.isWhole, true);
+
+    const refused = await post(`/v0/webhooks?api-key=${key}`, JSON.stringify({ ...made, webhookType: 'odd' }));
+    assert.equal((await newest(4)).content.failure, refused);
+
+    // What is too long is cut, and says so.
+    const long = { ...wrong, id: 1, params: ['x'.repeat(10_000)] };
+    await post(`/?api-key=${key}`, JSON.stringify(long));
+    const { content } = await newest(5);
+    assert.deepEqual(
+      [content.body.length, content.bodyBytes, content.isCut, content.isWhole],
+      [4_096, JSON.stringify(long).length, true, false],
+    );
+
+    for (const id of ['nothing', created.requestId.replace(/.$/, 'z')])
+      assert.equal((await visitor.ask('GET', `${path}/${id}`)).status, 404);
+  } finally {
+    await own.stop();
+  }
+});
+
+test('with dashboard.requestBodies off nothing of a request is kept', async () => {
+  const own = await startDashboard({ dashboard: { requestBodies: false } });
+  try {
+    const visitor = await own.operator();
+    const { apiUrl, key, projectId } = own.daemon;
+    const path = `${API}/projects/${projectId}/requests`;
+    await (await fetch(`${apiUrl}/v0/webhooks?api-key=${key}`, { method: 'POST', body: '{"a":1}' })).text();
+    await until(async () => (await visitor.ask('GET', path)).body.requests.length === 1);
+    const [{ requestId }] = (await visitor.ask('GET', path)).body.requests;
+    const { request } = (await visitor.ask('GET', `${path}/${requestId}`)).body;
+    assert.deepEqual([request.status, request.content], [400, null]);
+  } finally {
+    await own.stop();
+  }
+});
+
 test('the last requests of a project have status, latency and credits, and neither key nor body', async () => {
   const own = await startDashboard({ plugins: ['access', 'compression', 'dashboard', 'proxy', 'webhooks'] });
   try {

@@ -211,16 +211,18 @@ eachStore('what the dashboard keeps', (engine) => {
   test('the last use of a key is the latest of all processes', async (t) => {
     const store = await engine.store(t);
     await open(store);
-    const [one, other] = [createRecentRequests(store), createRecentRequests(store)];
+    const config = { requestBodies: true };
+    const [one, other] = [createRecentRequests(store, config), createRecentRequests(store, config)];
+    const none = { host: undefined, path: '/', query: '', body: null, failure: null };
     const request = { requestId: 'r', projectId: 'p', method: 'GET', route: '/', rpc: null, rpcFailed: 0, status: 200 };
     const use = (keyId: string, at: number) => ({ ...request, keyId, at, durationMs: 1, bytesOut: 1, credits: 1 });
-    one.note(use('a', 2_000));
-    other.note(use('a', 1_000));
-    other.note(use('b', 5));
+    one.note(use('a', 2_000), none);
+    other.note(use('a', 1_000), none);
+    other.note(use('b', 5), none);
     await one.flush();
     await other.flush();
     assert.deepEqual(Object.fromEntries(await one.lastUses(['a', 'b', 'c'])), { a: 2_000, b: 5 });
-    for (let n = 0; n < 250; n += 1) one.note({ ...use('a', 3_000 + n), requestId: String(n) });
+    for (let n = 0; n < 250; n += 1) one.note({ ...use('a', 3_000 + n), requestId: String(n) }, none);
     const list = await one.list('p');
     assert.deepEqual([list.length, list[0]?.requestId, list.at(-1)?.requestId], [200, '249', '50']);
     assert.deepEqual(await one.list('q'), []);

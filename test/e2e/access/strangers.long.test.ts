@@ -18,7 +18,7 @@ interface Operation {
 
 const API = '/dashboard/api';
 /** Parameters that name what a project owns. */
-const OWNED = new Set(['webhookID', 'deliveryId', 'id', 'project', 'key']);
+const OWNED = new Set(['webhookID', 'deliveryId', 'id', 'project', 'key', 'requestId']);
 /** Parameters that name what everybody may look at. */
 const PUBLIC = new Set(['wallet', 'address', 'file', 'sink']);
 /** A body that every route takes, as far as it gets. */
@@ -95,12 +95,14 @@ describe('what belongs to somebody else', { skip: (await chainMissing()) ?? fals
     const deliveries = async () => (await owner('GET', `/v0/webhooks/${first.id}/deliveries`)).body.data;
     await until(async () => (await deliveries())[0]?.status === 'delivered');
     const { body: keys } = await operator.ask('GET', `${API}/projects/${bed.daemon.projectId}/keys`);
+    const { body: calls } = await operator.ask('GET', `${API}/projects/${bed.daemon.projectId}/requests`);
     theirs = {
       webhookID: first.id,
       deliveryId: (await deliveries())[0].deliveryId,
       id: bed.daemon.projectId,
       project: bed.daemon.projectId,
       key: keys.keys[0].id,
+      requestId: calls.requests[0].requestId,
     };
     mine = { webhookID: second.id, deliveryId: '1', id: project.id, project: project.id, key: key.id };
     marks = [`${receiver.url}/theirs`, theirs['key'] as string, 'first project', signature];
