@@ -1,7 +1,7 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { sizeOf } from '../../src/lib/parquet-columns.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
-import type { SinkBatch, SinkPosition, SinkRow, SinkTable } from '../../src/ports/sink.ts';
+import type { SinkBatch, SinkBlock, SinkPosition, SinkRow, SinkTable } from '../../src/ports/sink.ts';
 import { otherChain } from './errors.ts';
 import type { EventReader } from './events.ts';
 import type { CompiledFilter } from './rows/filter.ts';
@@ -9,13 +9,14 @@ import { type RowParts, readRows } from './rows/read-rows.ts';
 import type { BlockSource } from './source.ts';
 import type { EventRange } from './store.ts';
 
-/** Rows of consecutive slots that wait to be written. Its memory is bounded by `limitBytes` and the rows of one block. */
+/** Rows or blocks of consecutive slots that wait to be written. Its memory is bounded by `limitBytes` and what one block has. */
 export class OpenBatch {
   readonly #part: string;
   readonly #after: SinkPosition | null;
   /** The lowest slot of the batch. */
   readonly first: number;
   readonly #rows = new Map<string, SinkRow[]>();
+  readonly #blocks: SinkBlock[] = [];
   /** The next slot to read. */
   next: number;
   bytes = 0;
@@ -44,7 +45,7 @@ export class OpenBatch {
       signal.throwIfAborted();
       const block = await source.next(this.next, last, signal);
       if (block === null) this.next = last + 1;
-      else this.#add(block, bounds.rows);
+      else this.#add(block, bounds);
       for (const one of waiting)
         for (; one.slots.length > 0 && one.slots[0]! < this.next; one.slots.shift())
           await this.#addEvents(one, one.slots[0]!, bounds);
@@ -68,9 +69,18 @@ export class OpenBatch {
   }
 
   /** Errors: SINKS_OTHER_CHAIN for a block that does not follow the one before it: nothing is ever passed over. */
-  #add(block: ChainBlock, rows: RowParts): void {
+  #add(block: ChainBlock, { takes, rows }: BatchBounds): void {
     if (this.#blockhash !== null && block.previousBlockhash !== this.#blockhash) throw otherChain(block.slot);
-    readRows(block, rows, (table, row) => this.#put(table, row));
+    if (takes === 'rows') readRows(block, rows, (table, row) => this.#put(table, row));
+    else {
+      const { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime, answer } = block;
+      const { isVerbatim } = answer!;
+      const text = answer!.text();
+      // What was decoded is let go: it takes several times the memory of the text.
+      this.#blocks.push({ slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime, text, isVerbatim });
+      this.bytes += text.length;
+      this.rowCount += 1;
+    }
     this.#blockhash = block.blockhash;
     this.next = block.slot + 1;
   }
@@ -96,13 +106,16 @@ export class OpenBatch {
         blockhash: this.#blockhash,
       },
       rows: this.#rows,
+      blocks: this.#blocks,
     };
   }
 }
 
 export interface BatchBounds {
   readonly slots: number;
+  /** Of rows, or of the texts of blocks. */
   readonly limitBytes: number;
+  readonly takes: 'rows' | 'blocks';
   readonly rows: RowParts;
   /** Tables of the sink whose rows no block contains; null: it has none. */
   readonly events: BatchEvents | null;

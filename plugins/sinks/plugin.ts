@@ -67,7 +67,7 @@ const chainsOf = (targets: readonly Sink[]): readonly ChainId[] => [...new Set(t
 /** Errors: SINKS_CONFIG. */
 function checkTargets({ config, core }: HostContext<SinksConfig>, kinds: ReadonlyMap<string, SinkKind>): void {
   const seen = new Set<string>();
-  for (const [at, { name, kind, tables = [] }] of config.targets.entries()) {
+  for (const [at, { name, kind, tables = [], filter }] of config.targets.entries()) {
     const path = `sinks.targets.${at}`;
     if (seen.has(name)) throw misconfigured(`two sinks have the name ${name}`, `${path}.name`);
     seen.add(name);
@@ -76,6 +76,8 @@ function checkTargets({ config, core }: HostContext<SinksConfig>, kinds: Readonl
         `no plugin has the kind of sinks ${kind}; there are ${[...kinds.keys()].join(', ')}`,
         `${path}.kind`,
       );
+    if (kinds.get(kind)!.takes === 'blocks' && (tables.length > 0 || filter !== undefined))
+      throw misconfigured(`sinks of the kind ${kind} take whole blocks: they have neither tables nor a filter`, path);
     if (tables.includes('account_writes') && config.accounts.length === 0)
       throw misconfigured('account_writes needs accounts', 'sinks.accounts');
   }
@@ -199,7 +201,7 @@ async function keepEvents(ctx: HostContext<SinksConfig>, { targets, events, mete
 function createRunner(ctx: HostContext<SinksConfig>, parts: RunnerParts): SinkRunner {
   const { target, kind, find, meter, holder, events } = parts;
   const { name } = target;
-  const tables = ALL_TABLES.filter((table) => target.tables.includes(table.name));
+  const tables = kind.takes === 'blocks' ? [] : ALL_TABLES.filter((table) => target.tables.includes(table.name));
   const eventTables = eventTablesOf(tables);
   return new SinkRunner({
     kind,

@@ -152,8 +152,14 @@ export class SinkRunner {
   }
 
   #bounds(): BatchBounds {
-    const { settings, rows, events } = this.#parts;
-    return { slots: settings.batchSlots, limitBytes: settings.limitBytes, rows, events };
+    const { kind, settings, rows, events } = this.#parts;
+    return {
+      slots: settings.batchSlots,
+      limitBytes: settings.limitBytes,
+      takes: kind.takes ?? 'rows',
+      rows,
+      events,
+    };
   }
 
   async #write(batch: OpenBatch): Promise<boolean> {

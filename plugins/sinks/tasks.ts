@@ -1,10 +1,10 @@
-import type { OpenSink, SinkPosition } from '../../src/ports/sink.ts';
+import type { OpenSink, SinkPosition, SinkTarget } from '../../src/ports/sink.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { type BatchBounds, OpenBatch } from './batch.ts';
 import { LIVE, type OpenTarget } from './open-target.ts';
 import type { BlockSource } from './source.ts';
 import { type SinkTaskRow, updateTask } from './store.ts';
-import { compareRows, emptyFindings, type Findings } from './verify.ts';
+import { BLOCK_TEXTS, compareRows, emptyFindings, type Findings } from './verify.ts';
 
 /** What operators ask of a sink, a step at a time between batches of the part that follows the chain. */
 export interface TaskParts {
@@ -60,9 +60,10 @@ async function backfillStep(task: SinkTaskRow, parts: TaskParts): Promise<boolea
 }
 
 async function verifyStep(task: SinkTaskRow, parts: TaskParts): Promise<boolean> {
-  const { store, open, sink } = parts;
+  const { store, open, sink, bounds } = parts;
   const { target, positions } = open;
-  if (target.read === undefined) {
+  const read = bounds.takes === 'rows' ? target.read?.bind(target) : readerOfTexts(target);
+  if (read === undefined) {
     await updateTask(store, task.id, { state: 'failed', detail: 'this kind of target cannot be read' });
     return true;
   }
@@ -73,15 +74,20 @@ async function verifyStep(task: SinkTaskRow, parts: TaskParts): Promise<boolean>
     return true;
   }
   const last = Math.min(task.last_slot, covered.last, task.next_slot + VERIFIED_SLOTS - 1);
-  const before = task.detail === null ? emptyFindings(sink.tables) : (JSON.parse(task.detail) as Findings);
-  const findings = await compareRows(before, { ...parts, ...parts.bounds, read: target.read.bind(target) }, [
-    task.next_slot,
-    last,
-  ]);
+  const tables = bounds.takes === 'rows' ? sink.tables : [BLOCK_TEXTS];
+  const before = task.detail === null ? emptyFindings(tables) : (JSON.parse(task.detail) as Findings);
+  const findings = await compareRows(before, { ...parts, ...bounds, tables, read }, [task.next_slot, last]);
   await updateTask(store, task.id, {
     next_slot: last + 1,
     detail: JSON.stringify(findings),
     state: last === task.last_slot ? 'done' : 'open',
   });
   return true;
+}
+
+/** Blocks as rows, to be compared like them. */
+function readerOfTexts(target: SinkTarget): SinkTarget['read'] {
+  const { texts } = target;
+  if (texts === undefined) return undefined;
+  return async (_table, first, last) => (await texts.call(target, first, last)).map(({ slot, text }) => [slot, text]);
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { OpenSink, SinkRow, SinkTable, SinkTarget } from '../../src/ports/sink.ts';
+import type { SinkRow, SinkTable, SinkTarget } from '../../src/ports/sink.ts';
 import { admitsEvent, type BatchEvents } from './batch.ts';
 import { type RowParts, readRows } from './rows/read-rows.ts';
 import type { BlockSource } from './source.ts';
@@ -36,8 +36,17 @@ export const emptyFindings = (tables: readonly SinkTable[]): Findings => ({
   differenceCount: 0,
 });
 
+/** What a kind that takes blocks has, in the words of the comparison. */
+export const BLOCK_TEXTS: SinkTable = {
+  name: 'blocks',
+  description: 'blocks as their texts',
+  columns: [],
+  key: [],
+};
+
 interface CompareParts {
-  readonly sink: OpenSink;
+  readonly tables: readonly SinkTable[];
+  readonly takes: 'rows' | 'blocks';
   readonly source: BlockSource;
   readonly rows: RowParts;
   readonly events: BatchEvents | null;
@@ -48,20 +57,21 @@ interface CompareParts {
 /** Compares the rows of some slots with the blocks that they were made from. Errors: those of source and target. */
 export async function compareRows(
   before: Findings,
-  { sink, source, rows, events, signal, read }: CompareParts,
+  { tables, takes, source, rows, events, signal, read }: CompareParts,
   [first, last]: readonly [number, number],
 ): Promise<Findings> {
-  const ours = new Map<string, SinkRow[]>(sink.tables.map(({ name }) => [name, []]));
+  const ours = new Map<string, SinkRow[]>(tables.map(({ name }) => [name, []]));
   for (let slot = first; slot <= last; ) {
     const block = await source.next(slot, last, signal);
     if (block === null) break;
-    readRows(block, rows, (table, row) => void ours.get(table)?.push(row));
+    if (takes === 'rows') readRows(block, rows, (table, row) => void ours.get(table)?.push(row));
+    else ours.get(BLOCK_TEXTS.name)!.push([block.slot, block.answer!.text()]);
     slot = block.slot + 1;
   }
   const counts: Record<string, number> = { ...before.rows };
   const differences = [...before.differences];
   let { differenceCount } = before;
-  for (const table of sink.tables) {
+  for (const table of tables) {
     const { name } = table;
     const isEvent = events?.tables.includes(table) === true;
     const [expected, from] = isEvent

@@ -334,7 +334,11 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     async block(slot) {
       await refresh();
       const found = await readText(slot);
-      return found === null ? null : decodedBlock(slot, found.text);
+      if (found === null) return null;
+      const block = decodedBlock(slot, found.text);
+      // Only the frame knows whether a node sent the text.
+      const isVerbatim = (found.frame.flags & VERBATIM) !== 0;
+      return { ...block, answer: { ...block.answer!, isVerbatim } };
     },
     async part(slot, signatures) {
       await refresh();

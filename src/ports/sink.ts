@@ -1,9 +1,9 @@
-import type { ChainId } from './block.ts';
+import type { BlockHeader, ChainId } from './block.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
 /**
- * How a target of rows is written, for third parties too. The daemon makes rows of final blocks and hands them over in batches; the target
+ * How a target of rows, or of whole blocks, is written, for third parties too. The daemon makes rows of final blocks and hands them over in batches; the target
  * stores the rows of a batch and the position behind it at once, or nothing of it. What the target says of its position is all that the
  * daemon knows of it, so neither side can lose a row or write one twice, whichever of them is restarted.
  */
@@ -48,7 +48,7 @@ export interface SinkPosition {
   readonly blockhash: string;
 }
 
-/** Rows of consecutive slots. */
+/** Rows, or blocks, of consecutive slots. */
 export interface SinkBatch {
   /** What the target has to have before it; null: nothing of this part. Another writer may have been faster: throw SINKS_MOVED then. */
   readonly after: SinkPosition | null;
@@ -56,8 +56,18 @@ export interface SinkBatch {
   readonly position: SinkPosition;
   /** The lowest slot of the batch. */
   readonly first: number;
-  /** Rows by the name of their table; tables without rows may be absent. */
+  /** Rows by the name of their table; tables without rows may be absent. Empty for a kind that takes blocks. */
   readonly rows: ReadonlyMap<string, readonly SinkRow[]>;
+  /** Whole blocks, ascending, for a kind that takes them; otherwise none. */
+  readonly blocks: readonly SinkBlock[];
+}
+
+/** A final block as a whole. */
+export interface SinkBlock extends BlockHeader {
+  /** JSON text of the result of `getBlock`, in base64 with full transactions. */
+  readonly text: Uint8Array;
+  /** The text is that of a node, byte by byte, with rewards; else it says the same in another form. */
+  readonly isVerbatim: boolean;
 }
 
 /**
@@ -74,6 +84,8 @@ export interface SinkTarget {
   write(batch: SinkBatch): Promise<SinkPosition>;
   /** The rows of a table in these slots, both inclusive, in any order. Needed by `sinks verify`. */
   read?(table: string, first: number, last: number): Promise<readonly SinkRow[]>;
+  /** The blocks in these slots, both inclusive, in any order. Needed by `sinks verify` for a kind that takes blocks. */
+  texts?(first: number, last: number): Promise<readonly Pick<SinkBlock, 'slot' | 'text'>[]>;
   /** Never throws. */
   close(): Promise<void>;
 }
@@ -81,7 +93,7 @@ export interface SinkTarget {
 export interface OpenSink {
   /** Name of the sink in the configuration. */
   readonly name: string;
-  /** The tables that this sink gets. */
+  /** The tables that this sink gets; none for a kind that takes blocks. */
   readonly tables: readonly SinkTable[];
   /** Version of `tables`. A target that has rows of a newer version refuses with SINKS_REFUSED. */
   readonly version: number;
@@ -94,6 +106,8 @@ export interface OpenSink {
 export interface SinkKind {
   /** `kind` in the configuration: `^[a-z][a-z0-9-]{0,31}$`. */
   readonly kind: string;
+  /** Rows of tables, or whole blocks; default: rows. With blocks, `tables` and `filter` of the configuration do not apply. */
+  readonly takes?: 'rows' | 'blocks';
   /** A batch ends with the first bound that is reached. */
   readonly batch: { readonly slots: number; readonly seconds: number };
   /** Connects, and creates or migrates what is missing. Errors are tried again for ever, with growing pauses. */

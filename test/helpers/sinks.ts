@@ -130,7 +130,7 @@ export async function assertRows(target: SinkTarget, ledger: LedgerReader, first
 /** One batch of all slots from `first` to `last`. */
 export async function batchOf(ledger: LedgerReader, first: number, last: number) {
   const batch = new OpenBatch('live', null, first);
-  const bounds = { slots: last - first + 1, limitBytes: 1e9, rows: rowParts(), events: null };
+  const bounds = { slots: last - first + 1, limitBytes: 1e9, takes: 'rows', rows: rowParts(), events: null } as const;
   await batch.read(sourceOver(ledger), last, bounds, new AbortController().signal);
   return batch.close()!;
 }

@@ -69,7 +69,7 @@ const sourceOf = (chain: readonly ChainBlock[]): BlockSource => ({
 
 async function* batchesOf(chain: readonly ChainBlock[]): AsyncGenerator<SinkBatch> {
   const source = sourceOf(chain);
-  const bounds = { slots: BATCH_BLOCKS, limitBytes: 1e9, rows, events: null };
+  const bounds = { slots: BATCH_BLOCKS, limitBytes: 1e9, takes: 'rows', rows, events: null } as const;
   const last = chain.at(-1)!.slot;
   for (let after: SinkBatch['position'] | null = null; (after?.last ?? 0) < last; ) {
     const batch = new OpenBatch('live', after, after === null ? FIRST : after.last + 1);
