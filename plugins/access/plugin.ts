@@ -22,7 +22,7 @@ import {
 import type { AccessConfig } from './config.ts';
 import { borrowCredits } from './credits.ts';
 import { createDirectory } from './directory.ts';
-import { createGate } from './gate.ts';
+import { createGate } from './gate/index.ts';
 import { createKeys } from './keys.ts';
 import { createMeter, createProjectMetrics } from './meter.ts';
 import { checkStoredPlans, createAllowance, createPlans, PUBLISHED_PLANS } from './plans.ts';

@@ -15,7 +15,7 @@ import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import { type Account, affordable, toCredits, toMicro, turnDay } from './account.ts';
 import { PERMISSIONS, usageError } from './config.ts';
 import type { Directory } from './directory.ts';
-import { createAdmission } from './gate.ts';
+import { createAdmission } from './gate/index.ts';
 import { type KeyLimits, type Keys, keyView, listKeys } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { Plans } from './plans.ts';

@@ -2,7 +2,7 @@
 import { type AccessConfig, accessConfig } from '../../plugins/access/config.ts';
 import { borrowCredits } from '../../plugins/access/credits.ts';
 import { createDirectory } from '../../plugins/access/directory.ts';
-import { createGate } from '../../plugins/access/gate.ts';
+import { createGate } from '../../plugins/access/gate/index.ts';
 import { createKeys } from '../../plugins/access/keys.ts';
 import { createMeter, createProjectMetrics } from '../../plugins/access/meter.ts';
 import type { Overrides } from '../../plugins/access/plans.ts';

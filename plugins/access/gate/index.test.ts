@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import type { Store } from '../../src/ports/store.ts';
-import { accessBed } from '../../test/helpers/access-harness.ts';
-import { eachStore, sqliteStore } from '../../test/helpers/store.ts';
-import { hashKey, isKeyForm, keyPrefix, listKeys } from './keys.ts';
-import { createBootstrap } from './services.ts';
-import { tables } from './tables.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { accessBed } from '../../../test/helpers/access-harness.ts';
+import { eachStore, sqliteStore } from '../../../test/helpers/store.ts';
+import { hashKey, isKeyForm, keyPrefix, listKeys } from '../keys.ts';
+import { createBootstrap } from '../services.ts';
+import { tables } from '../tables.ts';
 
 const CACHE_MS = 500;
 
