@@ -109,7 +109,7 @@ const sink = Type.Object(
         maximum: 268_435_456,
         default: BATCH_BYTES,
         description:
-          'a batch with so many bytes of rows is written at once; a sink takes about three times this in memory',
+          'a batch with so many bytes of rows is written at once; a sink takes three to six times this in memory',
       }),
     ),
   },
