@@ -74,6 +74,22 @@ test('the plugins of the default list can be provisioned with the default values
   }
 });
 
+/** A plugin of somebody else, with a kind of sinks that takes whole blocks. */
+const WHOLE_BLOCKS = join(dir, 'whole-blocks.ts');
+writeFileSync(
+  WHOLE_BLOCKS,
+  `import { API_VERSION, definePlugin, sinkKinds, Type } from ${JSON.stringify(new URL('../plugin/plugin.ts', import.meta.url).href)};
+  export default definePlugin({
+    id: 'whole-blocks', apiVersion: API_VERSION, summary: 'whole blocks', config: Type.Object({}, { additionalProperties: false, default: {} }), uses: [sinkKinds],
+    provision: (ctx) => ctx.use(sinkKinds)?.define({ kind: 'whole', takes: 'blocks', batch: { slots: 1, seconds: 0 }, open: () => Promise.reject() }),
+  });`,
+);
+const wholeBlocks = (target: object) => ({
+  plugins: [...DEFAULT_PLUGINS, 'sinks', WHOLE_BLOCKS],
+  ledger: { retain: { hours: 24 } },
+  sinks: { targets: [{ name: 'a', kind: 'whole', target: '/a', ...target }] },
+});
+
 /** What only provisioning refuses, by the code of its error. */
 const REFUSED: readonly (readonly [code: string, content: object])[] = [
   ['ACCESS_UNKNOWN_PLAN', { access: { defaultPlan: 'none' } }],
@@ -86,6 +102,8 @@ const REFUSED: readonly (readonly [code: string, content: object])[] = [
     'SINKS_CONFIG',
     { plugins: [...DEFAULT_PLUGINS, 'sinks'], sinks: { targets: [{ name: 'a', kind: 'paper', target: '/a' }] } },
   ],
+  ['SINKS_CONFIG', wholeBlocks({ tables: ['blocks'] })],
+  ['SINKS_CONFIG', wholeBlocks({ filter: { votes: true } })],
   ['SIGNUP_CONFIG', { plugins: [...DEFAULT_PLUGINS, 'signup'] }],
   ['SIGNUP_NO_ACCESS', { plugins: ['signup'], signup: { treasury: WALLET, lamports: 1 } }],
   [
@@ -113,6 +131,10 @@ for (const [at, [code, content]] of REFUSED.entries())
     assert.equal(await runCli(['check-config', '--json', '--config', configFile(whole)], io), 78);
     assert.equal((JSON.parse(said.join('\n')) as { readonly code: string }).code, code);
   });
+
+test('a sink of whole blocks without tables and filter is accepted', async () => {
+  await checkPluginConfig(await assembleOffline(await load({ upstream, ...wholeBlocks({}) })));
+});
 
 test('a command of a plugin is listed only beside the services without which it is not registered', async () => {
   const said: string[] = [];
