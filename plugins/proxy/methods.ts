@@ -112,7 +112,7 @@ const transaction = open(
   {
     slot: slot(),
     blockTime: orNull(unixTime('Time of the block')),
-    transaction: anything('The transaction in the encoding', ['AQAAAA==', 'base64']),
+    transaction: anything('The transaction in the encoding', [EXAMPLES.wire, 'base64']),
     meta: orNull(open({ err: error, fee: lamports('Fee', 5_000) }, 'What it did')),
     version: Type.Unknown({ description: 'legacy or a number', examples: [0] }),
   },
@@ -170,7 +170,10 @@ const tokenFilter = required({
 });
 const signatures = required({ signatures: list(signature(), 'Up to 256 signatures') });
 const wire = required({
-  transaction: text('Signed transaction; one of version 1 has no default limits, what it leaves out is 0', 'AQAAAA=='),
+  transaction: text(
+    'Signed transaction; one of version 1 has no default limits, what it leaves out is 0',
+    EXAMPLES.wire,
+  ),
 });
 const slotParam = required({ slot: slot() });
 const ACCOUNT_OPTIONS = { encoding, dataSlice, ...READ };
@@ -199,7 +202,7 @@ const accountMethods: readonly MethodRow[] = [
       ...required({ program: address('The program', TOKEN_PROGRAM) }),
       ...options(
         { ...ACCOUNT_OPTIONS, filters, withContext: flag('Return the slot too') },
-        { filters: [{ dataSize: 165 }] },
+        { encoding: 'base64', filters: [{ dataSize: 165 }] },
       ),
     ],
     list(keyedAccount, 'The accounts; with withContext, with the slot'),
@@ -368,11 +371,14 @@ const blockMethods: readonly MethodRow[] = [
   ],
 ];
 
+/** Of the transaction: all behind the count and its one signature. */
+const MESSAGE = Buffer.from(EXAMPLES.wire, 'base64').subarray(65).toString('base64');
+
 const transactionMethods: readonly MethodRow[] = [
   [
     'getFeeForMessage',
     'Fee of a message',
-    [...required({ message: text('Message in base64', 'AQABAw==') }), ...options(READ)],
+    [...required({ message: text('Message in base64', MESSAGE) }), ...options(READ)],
     withContext(orNull(lamports('Fee', 5_000))),
   ],
   [
@@ -755,12 +761,15 @@ const subscriptions: readonly MethodRow[] = [
     'Transactions that a filter chooses; needs the plugin streams or an upstream that has it',
     [
       ...required({ filter: anything('Which transactions', { accountInclude: [EXAMPLES.address], failed: false }) }),
-      ...options({
-        encoding,
-        transactionDetails: oneOf(['full', 'accounts', 'signatures', 'none'], 'Details; default full', 'full'),
-        maxSupportedTransactionVersion: count('Newest version of transactions that is understood', 1),
-        fromSlot: slot('First slot of a replay'),
-      }),
+      ...options(
+        {
+          encoding,
+          transactionDetails: oneOf(['full', 'accounts', 'signatures', 'none'], 'Details; default full', 'full'),
+          maxSupportedTransactionVersion: count('Newest version of transactions that is understood', 1),
+          fromSlot: slot('First slot of a replay'),
+        },
+        { commitment: 'confirmed', maxSupportedTransactionVersion: 1 },
+      ),
     ],
     subscription,
   ],
@@ -800,7 +809,7 @@ const subscriptions: readonly MethodRow[] = [
 ];
 
 const encodedList = required({
-  transactions: list(text('Signed transaction', 'AQAAAA=='), 'Up to 5 signed transactions'),
+  transactions: list(text('Signed transaction', EXAMPLES.wire), 'Up to 5 signed transactions'),
 });
 const bundleId = text('Id of the bundle', '2e5a9d3f1c7b4a60');
 const bundles: readonly MethodRow[] = [
@@ -838,7 +847,7 @@ const bundles: readonly MethodRow[] = [
     'Runs up to 5 transactions without sending them',
     required({
       bundle: open(
-        { encodedTransactions: list(text('Signed transaction', 'AQAAAA=='), 'Up to 5 signed transactions') },
+        { encodedTransactions: list(text('Signed transaction', EXAMPLES.wire), 'Up to 5 signed transactions') },
         'The transactions',
       ),
     }),

@@ -79,7 +79,7 @@ const envelope = (description: string) =>
   );
 const refusal = envelope('Refused');
 
-const WIRE = 'AQAAAA==';
+const WIRE = EXAMPLES.wire;
 const encoding = Type.Optional(
   Type.Union([Type.Literal('base58'), Type.Literal('base64'), Type.Null()], { description: 'Default base58' }),
 );

@@ -24,6 +24,8 @@ export const EXAMPLES = {
   mint: MINT,
   signature: SIGNATURE,
   hash: HASH,
+  /** A signed transfer of one lamport to the address, in base64. Its blockhash is of no chain. */
+  wire: 'AXo87P2XZiodI5JKfsN4aW6QwrbQSDWPGR7W7coOKZlvVpHo82IKtlXyAKXpQNb7G3sYWyyH2edYYacJ0QAujAABAAED6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0ixpiCGEh0llPHXQQQqVjDAJohMPnDHj34n/YcLXUqQCXwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAzEkOkozS44c7s0P8ldozF5ymD02/RsLDbpEpnVXU5rkBAgIAAQwCAAAAAQAAAAAAAAA=',
 } as const;
 const BASE58_32 = { format: 'base58-32', pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' } as const;
 const BASE58_64 = { format: 'base58-64', pattern: '^[1-9A-HJ-NP-Za-km-z]{64,88}$' } as const;

@@ -56,8 +56,13 @@ function agentIndex(version: string, routes: readonly Route[]): object {
       bearer: true,
       query: 'api-key',
     },
-    signup: has('/v0/wallet-signup')
-      ? { available: true, guide: '/docs/guide/signup.md', terms: '/v0/signup', hostedWire: '/v0/wallet-signup' }
+    signup: routes.some(({ method, path }) => method === 'GET' && path === '/v0/signup')
+      ? {
+          available: true,
+          guide: '/docs/guide/access.md',
+          terms: '/v0/signup',
+          ...(has('/v0/wallet-signup') ? { hostedWire: '/v0/wallet-signup' } : {}),
+        }
       : { available: false },
   };
 }

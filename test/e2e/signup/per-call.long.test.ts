@@ -297,6 +297,24 @@ describe('calls that are paid one by one', { skip }, () => {
     assert.equal(await accounts(), null);
   });
 
+  test('what the plan excludes is refused before a payment is asked for, and takes none that is shown', async () => {
+    const excluded = body('sendBundle', [['AQ==']]);
+    const header = await payment(await asked());
+    const before = await earned();
+    for (const text of [excluded, `[${excluded}]`])
+      for (const headers of [{}, header]) {
+        const refused = await post(headers, text);
+        assert.equal(refused.status, 403, await refused.clone().text());
+        assert.equal(refused.headers.get('payment-required'), null);
+        assert.match(await refused.text(), /plan/i);
+      }
+    await sleep(500);
+    assert.equal(await earned(), before);
+    assert.equal(await accounts(), null);
+    assert.equal((await post(header)).status, 200, 'the payment that was shown still buys a call');
+    assert.equal(await earned(), before + MINIMUM);
+  });
+
   test('an answer that fails costs nothing, and the same payment buys the next one', async () => {
     const header = await payment(await asked());
     const before = await earned();
