@@ -13,11 +13,15 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, describe, test } from 'node:test';
-import { chainMissing } from '../helpers/chain.ts';
+import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
+import { chainMissing, startChain } from '../helpers/chain.ts';
+import { startDaemon } from '../helpers/daemon.ts';
 import { findProjectRoot } from '../helpers/project-root.ts';
 import { copyContext } from './build-context.ts';
 import { runEveryCommand } from './every-command.ts';
@@ -167,6 +171,41 @@ describe('the package', () => {
     const prefix = join(dir, 'prefix-commands');
     install(tarball, prefix);
     await runEveryCommand(join(prefix, 'bin/parhelion'), join(dir, 'commands'));
+  });
+
+  test('the installed program signs up with a service: it pays on the chain and gets a key', {
+    skip: missing ?? false,
+  }, async (t) => {
+    const prefix = join(dir, 'prefix-signup');
+    install(tarball, prefix);
+    const chain = await startChain({ slotMs: 100, finalityDepth: 4, time: { kind: 'wall' } });
+    t.after(() => chain.stop());
+    const [treasury, wallet] = [Keypair.generate(), Keypair.generate()];
+    for (const { publicKey } of [treasury, wallet]) await chain.fund(publicKey.toBase58(), LAMPORTS_PER_SOL);
+    const service = await startDaemon({
+      chain,
+      config: {
+        plugins: ['access', 'proxy', 'signup'],
+        signup: { treasury: treasury.publicKey.toBase58(), lamports: 20_000_000, credits: 777 },
+      },
+    });
+    t.after(() => service.stop());
+    const [keypair, output] = [join(dir, 'wallet.json'), join(dir, 'key.json')];
+    writeFileSync(keypair, JSON.stringify([...wallet.secretKey]));
+    const where = ['--url', service.apiUrl, '--rpc', chain.rpcUrl, '--keypair', keypair, '--output', output];
+    const child = spawn(join(prefix, 'bin/parhelion'), ['signup', ...where, '--max', '0.02', '--json'], { cwd: dir });
+    const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
+    assert.equal(code, 0, err);
+    const { key } = JSON.parse(out) as { key: string };
+    assert.equal((JSON.parse(readFileSync(output, 'utf8')) as { key: string }).key, key);
+    const answer = await fetch(service.apiUrl, {
+      method: 'POST',
+      headers: { 'X-Api-Key': key },
+      body: '{"jsonrpc":"2.0","id":1,"method":"getSlot"}',
+    });
+    assert.equal(answer.status, 200, await answer.text());
+    const paid = await chain.connection.getBalance(treasury.publicKey, 'confirmed');
+    assert.equal(paid - LAMPORTS_PER_SOL, 20_000_000);
   });
 
   test('installed into an empty place it is configured, serves, delivers and stops', {
