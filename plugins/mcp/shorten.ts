@@ -117,7 +117,8 @@ function define(members: Record<string, unknown>, name: string, value: unknown):
 /** Controls, marks of direction, joiners, tags and private characters. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Variation_Selector}]/gu;
 
-const PLAIN = /^[ -~]*$/;
+/** Nothing of it is unseen. */
+const PLAIN = /^[\t\n -~]*$/;
 
 /** Text of others with its unseen characters as `\u{…}`: what a person does not see, a model reads. Tabs and line ends stay. */
 export function visible(text: string): string {

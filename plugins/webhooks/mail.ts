@@ -143,10 +143,18 @@ function resultOf(error: unknown): MailResult {
 
 /** One plain address: no names, lists, comments or quotes. */
 const ADDRESS =
-  /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)+$/;
+  /[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)+/;
+const MAX_ADDRESS = 254;
+
+/** Pattern and length of `mailto:ada@example.org` or `ada@example.org`. */
+export const MAIL_TEXT = {
+  pattern: `^(?:[Mm][Aa][Ii][Ll][Tt][Oo]:)?${ADDRESS.source}$`,
+  maxLength: 'mailto:'.length + MAX_ADDRESS,
+} as const;
+const MAIL = new RegExp(MAIL_TEXT.pattern);
 
 /** The address in `mailto:ada@example.org` or `ada@example.org`; null if it is none. */
 export function addressOfMail(text: string): string | null {
   const address = text.replace(/^mailto:/i, '');
-  return ADDRESS.test(address) ? address : null;
+  return address.length <= MAX_ADDRESS && MAIL.test(text) ? address : null;
 }

@@ -9,7 +9,7 @@ import type { Log } from '../../src/ports/telemetry.ts';
 import { oneOf, orNull, text } from '../../src/solana/schemas.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type InputRules, parseUrl } from './input.ts';
-import { addressOfMail, type Mail } from './mail.ts';
+import { addressOfMail, MAIL_TEXT, type Mail } from './mail.ts';
 import type { Webhook } from './model.ts';
 import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import { BAD_REPLIES, COMMON, callerOf, FREE_PRICE } from './routes/common.ts';
@@ -176,17 +176,17 @@ export function createOwnerKind(parts: NoticeKindParts): JobKind {
 }
 
 const PATH = '/v0/webhooks/notifications';
-const url = text(
-  'Where notices go, such as an incoming webhook of Slack; of e-mails `mailto:` and the address',
-  'https://example.org/notices',
-  {
-    format: 'uri',
-    maxLength: 2_048,
-  },
-);
-const format = oneOf(CONTACT_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`; email', 'slack');
+const postUrl = text('Where notices are posted, such as an incoming webhook of Slack', 'https://example.org/notices', {
+  format: 'uri',
+  maxLength: 2_048,
+});
+const mailUrl = text('Address of the owner, after `mailto:`', 'mailto:ada@example.org', MAIL_TEXT);
+const POST_FORMATS = CONTACT_FORMATS.filter((form) => form !== 'email');
+const postFormat = oneOf(POST_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`', 'slack');
+const mailFormat = oneOf(['email'], 'email: a text to this address');
+const format = oneOf(CONTACT_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`; email: a text', 'slack');
 const contactReply = Type.Object(
-  { url: orNull(url), format: orNull(format) },
+  { url: orNull(Type.Union([postUrl, mailUrl])), format: orNull(format) },
   { title: 'Notifications', description: 'Where the owner is told; null = nowhere' },
 );
 const EXAMPLE = { url: 'https://example.org/notices', format: 'slack' };
@@ -220,8 +220,12 @@ export function contactRoutes({ store, clock, owners, ...parts }: ContactParts):
     path: PATH,
     summary: 'Set where the owner is told of failing webhooks; url null: nowhere',
     price: FREE_PRICE,
-    body: Type.Object(
-      { url: orNull(url), format: Type.Optional(orNull(format)) },
+    body: Type.Union(
+      [
+        Type.Object({ url: Type.Null({ description: 'Nowhere' }), format: Type.Optional(orNull(format)) }),
+        Type.Object({ url: postUrl, format: Type.Optional(orNull(postFormat)) }),
+        Type.Object({ url: mailUrl, format: mailFormat }),
+      ],
       { description: 'Where to, and in which form; json by default', examples: [EXAMPLE] },
     ),
     explain: (body) => contactOf(body, parts),

@@ -22,6 +22,7 @@ const MEANING: Readonly<Record<string, RegExp>> = {
   'post /v0/signup': /is no address|is not a signature|must be a UUID/,
   'post /v0/webhooks': /no devnet upstream|parsed webhooks are not available|for webhooks of type parsed/,
   'put /v0/webhooks/{webhookID}': /no devnet upstream|parsed webhooks are not available|for webhooks of type parsed/,
+  'put /v0/webhooks/notifications': /this daemon sends no e-mails/,
   'post /v0/webhooks/{webhookID}/secret/rotate': /too many active secrets/,
   'post /v0/webhooks/{webhookID}/replay':
     /before since|cannot be read again|must not be below|kept for|future|must be at least|too|slots/,
