@@ -17,7 +17,7 @@ import { kernelView } from '../../src/ports/daemon-view.ts';
 import { createDeadlines } from '../../src/runtime/waiting.ts';
 import { createCalls } from './calls.ts';
 import type { McpConfig } from './config.ts';
-import { answerMessage, answerModern, loadSdk, type Serving } from './server.ts';
+import { answerMessage, answerModern, answerUsualModern, type CallHeaders, loadSdk, type Serving } from './server.ts';
 
 const AGENTS: Tag = { name: 'Agents', description: 'The interface as tools for agents' };
 const BODY_BYTES = 1_048_576;
@@ -25,8 +25,6 @@ const BODY_BYTES = 1_048_576;
 const MAX_MESSAGES = 20;
 /** The route ends a little later than its tools, so that the agent gets their error. */
 const GRACE_MS = 2_000;
-
-type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 export function provision({ config, use, version, metrics, http, clock }: HostContext<McpConfig>): void {
   const daemon = use(kernelView);
@@ -104,7 +102,7 @@ const LOOPBACK = /^https?:\/\/(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/;
  * A web page of a stranger must not use this address through the browser of somebody who can reach it, also not under a name of its own that
  * it lets point here. Programs send no `Origin`.
  */
-function checkOrigin({ origin }: Headers, allowed: readonly string[]): void {
+function checkOrigin({ origin }: CallHeaders, allowed: readonly string[]): void {
   if (origin === undefined || LOOPBACK.test(String(origin)) || allowed.includes(String(origin))) return;
   throw new RequestError(403, 'Forbidden', { details: 'This web page may not call /mcp: see mcp.origins' });
 }
@@ -149,7 +147,7 @@ const methodOf = (message: unknown): string => {
  * Whether a client of the generation of 2026 sent it: each of its messages names its version. A version in the header that we do not know is
  * for the package to refuse.
  */
-async function isModern(headers: Headers, messages: readonly unknown[]): Promise<boolean> {
+async function isModern(headers: CallHeaders, messages: readonly unknown[]): Promise<boolean> {
   const { PROTOCOL_VERSION_META_KEY, SUPPORTED_PROTOCOL_VERSIONS } = await loadSdk();
   const version = headers['mcp-protocol-version'];
   if (version !== undefined && !SUPPORTED_PROTOCOL_VERSIONS.includes(String(version))) return true;
@@ -160,7 +158,9 @@ async function isModern(headers: Headers, messages: readonly unknown[]): Promise
   });
 }
 
-async function modernReply(serving: Serving, headers: Headers, body: unknown): Promise<Reply> {
+async function modernReply(serving: Serving, headers: CallHeaders, body: unknown): Promise<Reply> {
+  const usual = await answerUsualModern(serving, headers, body);
+  if (usual !== null) return json(new JsonText(usual));
   const passed = Object.entries(headers).filter(
     ([name, value]) => /^(accept|content-type|mcp-)/.test(name) && typeof value === 'string',
   );

@@ -42,13 +42,10 @@ export interface Serving {
 /** A server for the messages of one request. It is made for each: there are no sessions, so nothing is lost by a restart. */
 async function createServer(serving: Serving): Promise<Server> {
   const sdk = await loadSdk();
-  const server = new sdk.Server(
-    { name: 'parhelion', title: 'Parhelion', version: serving.version },
-    {
-      capabilities: { tools: {}, resources: {}, prompts: {}, completions: {}, logging: {} },
-      instructions: SERVER_INSTRUCTIONS,
-    },
-  );
+  const server = new sdk.Server(infoOf(serving), {
+    capabilities: { tools: {}, resources: {}, prompts: {}, completions: {}, logging: {} },
+    instructions: SERVER_INSTRUCTIONS,
+  });
   const invalid = (message: string) => new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message);
   const whole = () => serving.calls(serving.request.signal);
   server.setRequestHandler('tools/list', () => ({ tools: offered(serving.config).map(listed) }));
@@ -78,6 +75,8 @@ async function createServer(serving: Serving): Promise<Server> {
   });
   return server;
 }
+
+const infoOf = ({ version }: Pick<Serving, 'version'>) => ({ name: 'parhelion', title: 'Parhelion', version });
 
 const offered = ({ writes }: McpConfig): readonly Tool[] => TOOLS.filter(({ isWrite }) => writes || isWrite !== true);
 
@@ -239,7 +238,8 @@ export async function answerMessage(serving: Serving, message: JSONRPCMessage): 
   if (!('method' in message && 'id' in message)) return null;
   const id = JSON.stringify(message.id);
   const usual = usualCall(serving, message as unknown as Record<string, unknown>);
-  if (usual !== null) return rpcResultReply(JSON.stringify(await callTool(serving, usual.tool, usual.input)), id);
+  if (usual !== null && usual.meta === undefined)
+    return rpcResultReply(JSON.stringify(await callTool(serving, usual.tool, usual.input)), id);
   const { isJSONRPCRequest } = await loadSdk();
   // The package's server leaves a request of another form without an answer.
   if (!isJSONRPCRequest(message)) {
@@ -255,17 +255,21 @@ const MEMBERS_OF_USUAL = /^(jsonrpc|id|method|params)$/;
  * A call of one of our tools in the form that nearly all have: exactly these members, of the right kinds. The package's server, which judges
  * every other form, would take as much CPU as the tool. Null: another message.
  */
-function usualCall(
-  serving: Serving,
-  message: Readonly<Record<string, unknown>>,
-): { readonly tool: Tool; readonly input: Record<string, unknown> } | null {
+function usualCall(serving: Serving, message: Readonly<Record<string, unknown>>): UsualCall | null {
   const { id, method, params } = message;
   if (method !== 'tools/call' || !(typeof id === 'string' || Number.isInteger(id))) return null;
   if (!isPlainObject(params) || !Object.keys(message).every((name) => MEMBERS_OF_USUAL.test(name))) return null;
-  const { name, arguments: input, ...rest } = params;
+  const { name, arguments: input, _meta: meta, ...rest } = params;
   if (typeof name !== 'string' || !isPlainObject(input) || Object.keys(rest).length > 0) return null;
   const tool = toolOf(serving, name);
-  return tool === undefined ? null : { tool, input };
+  return tool === undefined ? null : { tool, input, meta };
+}
+
+interface UsualCall {
+  readonly tool: Tool;
+  readonly input: Record<string, unknown>;
+  /** `_meta` of its parameters, as it came. */
+  readonly meta: unknown;
 }
 
 /** The answer of the package's server. */
@@ -295,6 +299,53 @@ const modernHandler = lazy(async () => {
     legacy: 'reject',
   });
 });
+
+/** Headers of a call of the generation of 2026, and of clients: what else begins with `mcp-` is for the package to judge. */
+const HEADERS_OF_USUAL = /^(?!mcp-)|^mcp-(?:protocol-version|method|name)$/;
+
+/**
+ * Answers a call of one of our tools by a client of the generation of 2026 in the form that nearly all have: headers and `_meta` say the same,
+ * and nothing else. Null: another message, which `answerModern` answers at several times the CPU.
+ */
+export async function answerUsualModern(serving: Serving, headers: CallHeaders, body: unknown): Promise<string | null> {
+  const usual = isPlainObject(body) && body['jsonrpc'] === '2.0' ? usualCall(serving, body) : null;
+  if (usual === null || !isPlainObject(usual.meta)) return null;
+  const sdk = await loadSdk();
+  const {
+    [sdk.PROTOCOL_VERSION_META_KEY]: version,
+    [sdk.CLIENT_INFO_META_KEY]: client,
+    [sdk.CLIENT_CAPABILITIES_META_KEY]: capabilities,
+    ...rest
+  } = usual.meta;
+  const isUsual =
+    version === MODERN_VERSION &&
+    Object.keys(rest).length === 0 &&
+    isPlainObject(capabilities) &&
+    Object.values(capabilities).every(isPlainObject) &&
+    isPlainObject(client) &&
+    isClientInfo(client) &&
+    headers['mcp-protocol-version'] === MODERN_VERSION &&
+    headers['mcp-method'] === 'tools/call' &&
+    headers['mcp-name'] === usual.tool.name &&
+    headers['content-type'] === 'application/json' &&
+    headers['accept'] === 'application/json, text/event-stream' &&
+    Object.keys(headers).every((name) => HEADERS_OF_USUAL.test(name));
+  if (!isUsual) return null;
+  const result = await callTool(serving, usual.tool, usual.input);
+  const meta = { ...result._meta, [sdk.SERVER_INFO_META_KEY]: infoOf(serving) };
+  return rpcResultReply(
+    JSON.stringify({ ...result, resultType: 'complete', _meta: meta }),
+    JSON.stringify((body as { readonly id: unknown }).id),
+  );
+}
+
+const isClientInfo = ({ name, version, title = '', ...rest }: Record<string, unknown>): boolean =>
+  [name, version, title].every((text) => typeof text === 'string') && Object.keys(rest).length === 0;
+
+const MODERN_VERSION = '2026-07-28';
+
+/** Of the request, by their names in lower case. */
+export type CallHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export async function answerModern(
   serving: Serving,

@@ -330,6 +330,64 @@ describe('tools for agents', { skip }, () => {
     }
   });
 
+  test('a call of 2026 has the same answer in its usual form, which is answered without the package, and in any other', async () => {
+    const meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'agent', version: '1' },
+      'io.modelcontextprotocol/clientCapabilities': { roots: { listChanged: true } },
+    };
+    const usual = {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      'mcp-method': 'tools/call',
+      'mcp-protocol-version': '2026-07-28',
+    };
+    const ask = async (name: string, given: object, headers: Record<string, string> = {}, own: object = {}) => {
+      const response = await fetch(`${bed.daemon.apiUrl}/mcp`, {
+        method: 'POST',
+        headers: { ...usual, 'mcp-name': name, 'x-api-key': bed.daemon.key, ...headers },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 'a"b',
+          method: 'tools/call',
+          params: { name, arguments: given, _meta: meta, ...own },
+        }),
+      });
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    };
+    const other = { accept: 'text/event-stream, application/json' };
+    for (const [name, given] of [
+      ['docs_search', { query: 'webhook' }],
+      ['account', { address: 'x' }],
+      ['account', { address: bed.wallet, nothing: 1 }],
+      ['docs_search', { page: 'first-webhook' }],
+      ['no_such_tool', {}],
+    ] as const) {
+      const [first, second] = [await ask(name, given), await ask(name, given, other)];
+      assert.deepEqual(first, second, name);
+    }
+    const { result } = (await ask('docs_search', { query: 'webhook' })).body as { result: Record<string, object> };
+    assert.deepEqual(result['resultType'], 'complete');
+    assert.equal(
+      (result['_meta'] as Record<string, { name: string }>)['io.modelcontextprotocol/serverInfo']?.name,
+      'parhelion',
+    );
+    // Headers and `_meta` that contradict the call are for the package to refuse.
+    for (const headers of [
+      { 'mcp-name': 'usage' },
+      { 'mcp-method': 'tools/list' },
+      { 'mcp-protocol-version': '2099-01-01' },
+      { 'content-type': 'text/plain' },
+    ]) {
+      const { body, status } = await ask('docs_search', { query: 'webhook' }, headers);
+      assert.ok(status >= 400 && 'error' in body, JSON.stringify({ headers, status, body }).slice(0, 300));
+    }
+    for (const _meta of [{}, { ...meta, 'io.modelcontextprotocol/clientInfo': { name: 1 } }, 5]) {
+      const { body } = await ask('docs_search', { query: 'webhook' }, {}, { _meta });
+      assert.ok('error' in body, JSON.stringify(body).slice(0, 300));
+    }
+  });
+
   test('over stdio the same, with the key from a file; a daemon that is gone is an error of each call', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'parhelion-mcp-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
