@@ -174,7 +174,9 @@ async function callTool(serving: Serving, tool: Tool, input: Record<string, unkn
   client.addEventListener('abort', onGone);
   try {
     const answer = await orAborted(tool.run(own, serving.calls(stop)), stop);
-    return resultOf(tool, answer, expand, config.maxAnswerBytes);
+    return answer.isLasting === true && expand.length === 0
+      ? lastingResultOf(tool, answer, config.maxAnswerBytes)
+      : resultOf(tool, answer, expand, config.maxAnswerBytes);
   } catch (error) {
     if (isLate) return errorResult(`${tool.name} took longer than ${config.timeoutMs} ms and was stopped.`);
     if (error instanceof ToolError) return errorResult(error.message);
@@ -217,6 +219,22 @@ function resultOf(tool: Tool, answer: ToolAnswer, expand: readonly string[], max
   );
 }
 
+/** Results of lasting answers, and their texts. */
+const lasting = new WeakMap<ToolAnswer, { readonly maxBytes: number; readonly result: CallToolResult }>();
+const lastingTexts = new WeakMap<CallToolResult, string>();
+
+function lastingResultOf(tool: Tool, answer: ToolAnswer, maxBytes: number): CallToolResult {
+  const known = lasting.get(answer);
+  if (known?.maxBytes === maxBytes) return known.result;
+  const result = resultOf(tool, answer, [], maxBytes);
+  lasting.set(answer, { maxBytes, result });
+  lastingTexts.set(result, JSON.stringify(result));
+  return result;
+}
+
+/** As JSON. */
+const textOf = (result: CallToolResult): string => lastingTexts.get(result) ?? JSON.stringify(result);
+
 const named = ({ path, shown, total }: Omission) => `${path} (${shown} of ${total})`;
 
 /** A fence that no content closes: JSON may write `<` as an escape, and here it always does. */
@@ -239,7 +257,7 @@ export async function answerMessage(serving: Serving, message: JSONRPCMessage): 
   const id = JSON.stringify(message.id);
   const usual = usualCall(serving, message as unknown as Record<string, unknown>);
   if (usual !== null && usual.meta === undefined)
-    return rpcResultReply(JSON.stringify(await callTool(serving, usual.tool, usual.input)), id);
+    return rpcResultReply(textOf(await callTool(serving, usual.tool, usual.input)), id);
   const { isJSONRPCRequest } = await loadSdk();
   // The package's server leaves a request of another form without an answer.
   if (!isJSONRPCRequest(message)) {
@@ -331,10 +349,10 @@ export async function answerUsualModern(serving: Serving, headers: CallHeaders, 
     headers['accept'] === 'application/json, text/event-stream' &&
     Object.keys(headers).every((name) => HEADERS_OF_USUAL.test(name));
   if (!isUsual) return null;
-  const result = await callTool(serving, usual.tool, usual.input);
-  const meta = { ...result._meta, [sdk.SERVER_INFO_META_KEY]: infoOf(serving) };
+  const text = textOf(await callTool(serving, usual.tool, usual.input));
+  const meta = JSON.stringify({ [sdk.SERVER_INFO_META_KEY]: infoOf(serving) });
   return rpcResultReply(
-    JSON.stringify({ ...result, resultType: 'complete', _meta: meta }),
+    `${text.slice(0, -1)},"resultType":"complete","_meta":${meta}}`,
     JSON.stringify((body as { readonly id: unknown }).id),
   );
 }

@@ -24,6 +24,8 @@ export interface ToolAnswer {
   readonly data: Readonly<Record<string, unknown>>;
   /** Paths of `data` that are never cut. */
   readonly whole?: readonly string[];
+  /** The same object answers later calls, too: its text is made once. */
+  readonly isLasting?: true;
 }
 
 /** Types a tool by its input. */

@@ -186,7 +186,7 @@ const postFormat = oneOf(POST_FORMATS, 'json: `{type, timestamp, data}`; slack: 
 const mailFormat = oneOf(['email'], 'email: a text to this address');
 const format = oneOf(CONTACT_FORMATS, 'json: `{type, timestamp, data}`; slack: `{text}`; email: a text', 'slack');
 const contactReply = Type.Object(
-  { url: orNull(Type.Union([postUrl, mailUrl])), format: orNull(format) },
+  { url: orNull(Type.Union([postUrl, mailUrl]), { description: 'Where notices go' }), format: orNull(format) },
   { title: 'Notifications', description: 'Where the owner is told; null = nowhere' },
 );
 const EXAMPLE = { url: 'https://example.org/notices', format: 'slack' };
@@ -222,7 +222,10 @@ export function contactRoutes({ store, clock, owners, ...parts }: ContactParts):
     price: FREE_PRICE,
     body: Type.Union(
       [
-        Type.Object({ url: Type.Null({ description: 'Nowhere' }), format: Type.Optional(orNull(format)) }),
+        Type.Object({
+          url: Type.Null({ description: 'Nowhere', examples: [null] }),
+          format: Type.Optional(orNull(format)),
+        }),
         Type.Object({ url: postUrl, format: Type.Optional(orNull(postFormat)) }),
         Type.Object({ url: mailUrl, format: mailFormat }),
       ],

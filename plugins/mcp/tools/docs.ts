@@ -1,7 +1,7 @@
 import MiniSearch from 'minisearch';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { Type } from '../../../src/plugin/plugin.ts';
-import { answered, type Calls, count, defineTool, listOf, ToolError } from '../tool.ts';
+import { answered, type Calls, count, defineTool, listOf, type ToolAnswer, ToolError } from '../tool.ts';
 import { objectsOf } from './answers.ts';
 
 const GUIDE = '/docs/guide';
@@ -20,6 +20,9 @@ interface Index {
   readonly search: MiniSearch<Section>;
   readonly sections: ReadonlyMap<string, Section>;
 }
+
+/** Answers with a page, by its name. There are some dozens of pages, and no others are found. */
+const pages = new Map<string, ToolAnswer>();
 
 /** Made by the first search; the pages do not change while the daemon runs. */
 let made: Promise<Index> | undefined;
@@ -47,7 +50,16 @@ export const docsTool = defineTool({
   async run({ query, page, limit = 5 }, calls) {
     if (page !== undefined) {
       const markdown = await pageOf(calls, page);
-      return { summary: `The page ${page}.`, data: { markdown }, whole: ['markdown'] };
+      const known = pages.get(page);
+      if (known?.data['markdown'] === markdown) return known;
+      const answer = {
+        summary: `The page ${page}.`,
+        data: { markdown },
+        whole: ['markdown'],
+        isLasting: true,
+      } as const;
+      pages.set(page, answer);
+      return answer;
     }
     if (query === undefined) throw new ToolError('query or page is required');
     made ??= readIndex(calls).catch((error: unknown) => {

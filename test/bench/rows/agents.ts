@@ -22,7 +22,7 @@ import {
   writeKeypair,
   X402_DIR,
 } from '../../helpers/paying-client.ts';
-import { type BenchServer, measureServers, startBenchServer } from '../http.ts';
+import { type BenchServer, type LoadRequest, measureServers, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { PROXY_KEY } from '../samples/proxy-answers.ts';
@@ -40,7 +40,6 @@ const ADDRESS = '1'.repeat(32);
 const NETWORK = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1';
 const rpc = (method: string, params: unknown, id: unknown = 1) =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params });
-const TOOL = rpc('tools/call', { name: 'account', arguments: { address: ADDRESS, view: 'raw' } });
 const CALL = rpc('getAccountInfo', [ADDRESS, { encoding: 'base64', commitment: 'confirmed' }]);
 const INITIALIZE = rpc('initialize', {
   protocolVersion: '2025-11-25',
@@ -58,34 +57,84 @@ async function run(options: RunOptions): Promise<RowResult[]> {
   const upstream = await startBenchServer(module, ['upstream']);
   const daemon = await startBenchServer(module, ['daemon', upstream.url]);
   try {
-    return [await tool(daemon, options), await sessions(daemon, options), ...(await payments(options))];
+    const tools: RowResult[] = [];
+    for (const one of TOOL_CASES) tools.push(await tool(daemon, one, options));
+    return [...tools, await sessions(daemon, options), ...(await payments(options))];
   } finally {
     daemon.stop();
     upstream.stop();
   }
 }
 
-async function tool(daemon: BenchServer, { size, seed, say }: RunOptions): Promise<RowResult> {
-  say('a tool and the call behind it');
-  const shared = { method: 'POST', headers: HEADERS } as const;
-  const [ours, behind] = [
-    { ...shared, path: '/mcp', body: TOOL },
-    { ...shared, path: '/', body: CALL },
-  ];
-  for (const { path, body } of [ours, behind]) {
-    const text = await (await fetch(daemon.url + path, { method: 'POST', headers: HEADERS, body })).text();
-    assert.match(text, /2039280/, `${path}: ${text}`);
+interface ToolCase {
+  readonly row: string;
+  readonly name: string;
+  readonly note: string;
+  readonly ours: LoadRequest;
+  readonly behind: LoadRequest;
+  /** What both answers contain. */
+  readonly says: RegExp;
+}
+
+const POST = { method: 'POST', headers: HEADERS } as const;
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+const HEADERS_2026 = {
+  ...HEADERS,
+  'Mcp-Protocol-Version': '2026-07-28',
+  'Mcp-Method': 'tools/call',
+  'Mcp-Name': 'account',
+};
+const ACCOUNT = { name: 'account', arguments: { address: ADDRESS, view: 'raw' } };
+const PAGE = 'webhooks';
+
+const TOOL_CASES: readonly ToolCase[] = [
+  {
+    row: 'agents/tool',
+    name: 'a tool; baseline: the call behind it',
+    note: 'tools/call of account, raw; getAccountInfo',
+    ours: { ...POST, path: '/mcp', body: rpc('tools/call', ACCOUNT) },
+    behind: { ...POST, path: '/', body: CALL },
+    says: /2039280/,
+  },
+  {
+    row: 'agents/tool-2026',
+    name: 'the same by a client of 2026',
+    note: 'tools/call of account, raw; getAccountInfo',
+    ours: { ...POST, headers: HEADERS_2026, path: '/mcp', body: rpc('tools/call', { ...ACCOUNT, _meta: META }) },
+    behind: { ...POST, path: '/', body: CALL },
+    says: /2039280/,
+  },
+  {
+    row: 'agents/page',
+    name: 'a page of the documentation; baseline: the page',
+    note: 'tools/call of docs_search; GET of the page',
+    ours: { ...POST, path: '/mcp', body: rpc('tools/call', { name: 'docs_search', arguments: { page: PAGE } }) },
+    behind: { method: 'GET', headers: HEADERS, path: `/docs/guide/${PAGE}.md` },
+    says: /webhook/,
+  },
+];
+
+async function tool(daemon: BenchServer, one: ToolCase, { size, seed, say }: RunOptions): Promise<RowResult> {
+  say(one.name);
+  for (const { path, body, ...rest } of [one.ours, one.behind]) {
+    const text = await (await fetch(daemon.url + path, { ...rest, ...(body === undefined ? {} : { body }) })).text();
+    assert.match(text, one.says, `${path}: ${text}`);
+    assert.doesNotMatch(text, /"isError":true/, text);
   }
   const options = { pairs: SIZES[size].pairs, seconds: 1, connections: 16 };
   const { cpuUs, latencyNote } = await measureServers(
-    { server: daemon, request: ours },
-    { server: daemon, request: behind },
+    { server: daemon, request: one.ours },
+    { server: daemon, request: one.behind },
     options,
   );
   const ratio = ratioOf(cpuUs.ours, cpuUs.baseline);
   return {
-    row: 'agents/tool',
-    name: 'a tool; baseline: the call behind it',
+    row: one.row,
+    name: one.name,
     unit: 'us of CPU',
     ours: cpuUs.ours,
     baseline: cpuUs.baseline,
@@ -94,7 +143,7 @@ async function tool(daemon: BenchServer, { size, seed, say }: RunOptions): Promi
     verdict: size === 'smoke' ? 'not assessed' : ratio.median <= TOOL_GOAL ? 'met' : 'missed',
     sizes: { connections: options.connections },
     seed,
-    notes: [latencyNote, 'tools/call of account, raw; getAccountInfo'],
+    notes: [latencyNote, one.note],
   };
 }
 

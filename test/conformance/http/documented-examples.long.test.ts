@@ -53,9 +53,10 @@ function madeOf(document: Document, schema: Members): readonly unknown[] {
 
 test('bodies: the examples of a body, whole or of its members together, are accepted', async (t) => {
   const upstream = await startUpstream();
+  const email = { server: 'smtp://127.0.0.1:9', from: 'parhelion@example.org' };
   const daemon = await startDaemon({
     chain: { rpcUrl: upstream.url },
-    config: { follow: { enabled: false }, webhooks: { maxPerProject: 100 } },
+    config: { follow: { enabled: false }, webhooks: { maxPerProject: 100, email } },
   });
   t.after(async () => {
     await daemon.stop();
