@@ -11,7 +11,7 @@ import { type Recovered, resendChoice, resendDeliveries, resendDelivery } from '
 import type { Send } from './delivery/send.ts';
 import { sendTestEvent } from './delivery/test-event.ts';
 import { type HealthView, healthViews } from './health.ts';
-import { sinceOf, untilOf } from './input.ts';
+import { instantOf, sinceOf, untilOf } from './input.ts';
 import { type Arrival, startListener } from './listen.ts';
 import { createHook, type ManageContext, removeHook } from './manage.ts';
 import type { Delivery, Webhook } from './model.ts';
@@ -410,7 +410,7 @@ function replayCommand(parts: CommandParts): Command {
       const since = textOption(options, 'since');
       if ((since === undefined) === (fromSlot === undefined)) throw usage('give either --since or --from and --to');
       if (since !== undefined) {
-        const range = { ...resendChoice('undelivered'), waiting: false, ...timesOf(options, parts.context) };
+        const range = { ...resendChoice('undelivered'), waiting: false, ...anyTimesOf(options, parts.context) };
         return tellQueued(options, io, await resendDeliveries({ ...parts, store: io.store }, hook, range));
       }
       if (fromSlot === undefined || toSlot === undefined) throw usage('--from requires --to');
@@ -459,6 +459,16 @@ function timesOf(
 ): { readonly sinceMs: number; readonly untilMs: number } {
   const now = clock.now();
   const sinceMs = sinceOf(timeOf(textOption(options, 'since')) ?? null, now, config.retention.failedDays);
+  return { sinceMs, untilMs: untilOf(timeOf(textOption(options, 'until')), now, sinceMs) };
+}
+
+/** As `timesOf`; the older name of the command takes any date, and what is no longer kept is not sent. */
+function anyTimesOf(
+  options: Options,
+  { clock }: ManageContext,
+): { readonly sinceMs: number; readonly untilMs: number } {
+  const now = clock.now();
+  const sinceMs = instantOf('--since', timeOf(textOption(options, 'since')), now);
   return { sinceMs, untilMs: untilOf(timeOf(textOption(options, 'until')), now, sinceMs) };
 }
 

@@ -39,7 +39,6 @@ const WALLET = '9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin';
 const SIGNATURE = '1'.repeat(64);
 const ofProject = ({ project }: Made) => ['--id', project];
 const ofKey = ({ key }: Made) => ['--id', key];
-const DAY_MS = 86_400_000;
 const ofWebhook = ({ webhook }: Made) => ['--id', webhook];
 const none = () => [];
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
@@ -92,11 +91,7 @@ const COMMAND_CASES: Readonly<Record<string, Case>> = {
   'webhooks show': { args: ofWebhook, code: 0, says: /0 delivered, 0 failed/ },
   'webhooks test': { args: ofWebhook, code: 0, says: /200/ },
   'webhooks resend': { args: ofWebhook, code: 0, says: /^0 deliveries are sent now/ },
-  'webhooks replay': {
-    args: (made) => [...ofWebhook(made), '--since', new Date(Date.now() - DAY_MS).toISOString()],
-    code: 0,
-    says: /\b0\b/,
-  },
+  'webhooks replay': { args: (made) => [...ofWebhook(made), '--since', '2026-01-01'], code: 0, says: /\b0\b/ },
   // With a webhook it shows nothing before there is a delivery.
   'webhooks tail': {
     args: () => ['--id', '00000000-0000-0000-0000-000000000000'],

@@ -81,8 +81,12 @@ describe('webhooks resend', { skip: (await chainMissing()) ?? false }, () => {
     const before = receiver.received.filter(({ url }) => url === path).length;
     assert.deepEqual(await json('resend', '--id', id, '--status', 'all'), { queued: 3, remaining: 0 });
     await until(() => receiver.received.filter(({ url }) => url === path).length === before + 3, 'three more requests');
-    const { name, health } = (await json('list')).find((hook: { id: string }) => hook.id === id);
-    assert.deepEqual([name, health.attempts, health.waiting], ['Deposits', { succeeded: 6, failed: 6 }, 0]);
+    // An outcome is written after the answer of the receiver.
+    const { name, health } = await until(async () => {
+      const found = (await json('list')).find((hook: { id: string }) => hook.id === id);
+      return found.health.waiting === 0 && found;
+    }, 'nothing waits');
+    assert.deepEqual([name, health.attempts], ['Deposits', { succeeded: 6, failed: 6 }]);
   });
 
   test('what cannot be sent is refused, with what is wrong', async () => {
