@@ -30,8 +30,10 @@ const SEEDS = Number(process.env['PARHELION_LIST_SEEDS'] ?? 1);
 const CALLS_PER_VIEW = 36;
 /** Calls in flight. */
 const WIDTH = 12;
-/** What the daemon heard of the tips of a node counts for this long. */
-const TIP_MS = 250;
+/** A wallet may be answered from a read that is as old as this. */
+const READ_THROUGH_MS = 300;
+/** What the daemon heard of a node, its tip among it, counts no longer than this. */
+const HEARD_MS = 500;
 /** A node that is behind by less is one that moments ago answered the same. */
 const MAX_LAG_SLOTS = 8;
 const FIRST_SLOT = 1_000;
@@ -97,7 +99,7 @@ async function startBed(t: TestContext, random: Sfc32): Promise<Bed> {
       ledger: { retain: { hours: hasLedger ? 24 : 0 }, index },
       proxy: { cache: { enabled: false } },
       follow: { pollMs: 20, auditIntervalMs: 50 },
-      wallet: { readThroughMs: 300 },
+      wallet: { readThroughMs: READ_THROUGH_MS },
       upstream: { urls: [node.url, ...(archive === null ? [] : [{ url: archive.url, archive: true }])] },
     },
   });
@@ -188,7 +190,7 @@ async function views(bed: Bed, name: string, before: () => void = () => undefine
   for (const view of kinds.toSorted(() => random.below(2) - 0.5)) {
     bed.view = view;
     before();
-    await sleep(TIP_MS);
+    await sleep(HEARD_MS);
     let left = CALLS_PER_VIEW;
     const work = async () => {
       while (left-- > 0) {
