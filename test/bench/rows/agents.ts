@@ -89,7 +89,6 @@ const HEADERS_2026 = {
   'Mcp-Name': 'account',
 };
 const ACCOUNT = { name: 'account', arguments: { address: ADDRESS, view: 'raw' } };
-const PAGE = 'webhooks';
 
 const TOOL_CASES: readonly ToolCase[] = [
   {
@@ -107,14 +106,6 @@ const TOOL_CASES: readonly ToolCase[] = [
     ours: { ...POST, headers: HEADERS_2026, path: '/mcp', body: rpc('tools/call', { ...ACCOUNT, _meta: META }) },
     behind: { ...POST, path: '/', body: CALL },
     says: /2039280/,
-  },
-  {
-    row: 'agents/page',
-    name: 'a page of the documentation; baseline: the page',
-    note: 'tools/call of docs_search; GET of the page',
-    ours: { ...POST, path: '/mcp', body: rpc('tools/call', { name: 'docs_search', arguments: { page: PAGE } }) },
-    behind: { method: 'GET', headers: HEADERS, path: `/docs/guide/${PAGE}.md` },
-    says: /webhook/,
   },
 ];
 
