@@ -1,4 +1,4 @@
-// How the webhooks of a project go; with --resend, what was not delivered is sent now.
+// How the webhooks of a project are doing; with --resend, what was not delivered is sent now.
 //   API_KEY=KEY node resend.mjs [--resend]
 import { ask } from './client.mjs';
 

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { ChainId } from '../../src/ports/block.ts';
 import type { Migration, Queries, Store, StoreTx } from '../../src/ports/store.ts';
 
@@ -341,14 +341,7 @@ export async function addFixedEvents(
 
 /** Rows that have no slot get this one. The head is locked. */
 export async function fixEvents(tx: StoreTx, { chain, name }: EventTable, slot: number): Promise<void> {
-  const waiting = await tables(tx.db)
-    .selectFrom('sinks_events')
-    .select(sql<number | null>`CAST(SUM(octet_length(body)) AS BIGINT)`.as('bytes'))
-    .where('chain', '=', chain)
-    .where('name', '=', name)
-    .where('slot', 'is', null)
-    .executeTakeFirst();
-  await addBytes(tx, { chain, name }, Number(waiting?.bytes ?? 0));
+  await addBytes(tx, { chain, name }, await bytesWhere(tx, { chain, name }, sql<boolean>`slot IS NULL`));
   await tables(tx.db)
     .updateTable('sinks_events')
     .set({ slot })
@@ -356,6 +349,18 @@ export async function fixEvents(tx: StoreTx, { chain, name }: EventTable, slot: 
     .where('name', '=', name)
     .where('slot', 'is', null)
     .execute();
+}
+
+/** Bytes of the bodies of some rows of a table. */
+async function bytesWhere(tx: StoreTx, { chain, name }: EventTable, which: RawBuilder<boolean>): Promise<number> {
+  const found = await tables(tx.db)
+    .selectFrom('sinks_events')
+    .select(sql<number | null>`CAST(SUM(octet_length(body)) AS BIGINT)`.as('bytes'))
+    .where('chain', '=', chain)
+    .where('name', '=', name)
+    .where(which)
+    .executeTakeFirst();
+  return Number(found?.bytes ?? 0);
 }
 
 async function addBytes(tx: StoreTx, { chain, name }: EventTable, bytes: number): Promise<void> {
@@ -413,14 +418,7 @@ export async function dropEvents(tx: StoreTx, { chain, name }: EventTable, below
     .where('name', '=', name)
     .where('kept_from', '<', below)
     .execute();
-  const dropped = await tables(tx.db)
-    .selectFrom('sinks_events')
-    .select(sql<number | null>`CAST(SUM(octet_length(body)) AS BIGINT)`.as('bytes'))
-    .where('chain', '=', chain)
-    .where('name', '=', name)
-    .where('slot', '<', below)
-    .executeTakeFirst();
-  await addBytes(tx, { chain, name }, -Number(dropped?.bytes ?? 0));
+  await addBytes(tx, { chain, name }, -(await bytesWhere(tx, { chain, name }, sql<boolean>`slot < ${below}`)));
   await tables(tx.db)
     .deleteFrom('sinks_events')
     .where('chain', '=', chain)

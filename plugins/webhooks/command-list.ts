@@ -69,7 +69,7 @@ export const WEBHOOK_COMMANDS = {
       ID_OPTION,
       {
         flags: '--since <time>',
-        description: 'another name of `webhooks resend --since` for failed and discarded ones',
+        description: 'another name for `webhooks resend --since`, for failed and discarded ones',
       },
       { flags: '--until <time>', description: 'with --since; default now' },
       {

@@ -102,7 +102,7 @@ export function createMailer({ email, caFile }: Pick<WebhooksConfig, 'email' | '
         connectionTimeout: timeoutMs,
         greetingTimeout: timeoutMs,
         socketTimeout: timeoutMs,
-        // A text is a text: nothing in it names a file or an address to read.
+        // The text never names a file or an address to read.
         disableFileAccess: true,
         disableUrlAccess: true,
       });
@@ -115,7 +115,7 @@ export function createMailer({ email, caFile }: Pick<WebhooksConfig, 'email' | '
           subject,
           text,
           messageId: `<${id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
-          // Nobody's absence note answers it (RFC 3834).
+          // No out-of-office reply answers it (RFC 3834).
           headers: { 'Auto-Submitted': 'auto-generated' },
         });
         return null;

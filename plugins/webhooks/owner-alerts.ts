@@ -150,8 +150,8 @@ function mailOf(event: OwnerEvent, to: string, id: string): Mail {
       `Project  ${data['project']}`,
       `Time     ${timestamp}`,
       '',
-      'Its deliveries, with the answers of the receiver, are in the dashboard. When the receiver works, Resend there sends what waits.',
-      'This address was set in the notifications of the project; they are ended there, too.',
+      'Its deliveries, with the answers of the receiver, are in the dashboard. Once the receiver works, Resend there sends what waits.',
+      'To stop these e-mails, change the notifications of the project.',
       '',
     ].join('\n'),
   };

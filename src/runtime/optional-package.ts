@@ -13,8 +13,8 @@ export interface OptionalPackage {
 }
 
 /**
- * Loads it from beside the daemon, or from one of the folders; `T` has what is used of it. Errors: SINKS_REFUSED with how to install it, or why it
- * does not load.
+ * Loads it from beside the daemon, or from one of the folders; `T` has what is used of it. Errors: that of `refused`, with how to install it, or why
+ * it does not load.
  */
 export async function loadOptional<T>(
   { name, path = '', version }: OptionalPackage,

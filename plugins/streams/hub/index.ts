@@ -42,6 +42,11 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
     [...groups].reduce((sum, { pendingBytes }) => sum + pendingBytes, 0),
   );
 
+  function* allGroups(): Iterable<SubscriptionGroup> {
+    yield* groups;
+    for (const queue of boards.values()) yield* queue.groups();
+  }
+
   function add(group: SubscriptionGroup): void {
     const { board } = group.feed;
     if (group.name !== null) named.set(group.name, group);
@@ -124,7 +129,7 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       open.revert(slots);
       replays.revert(gone.values(), lowest);
       for (const queue of boards.values()) queue.revert(slots);
-      for (const group of [...groups, ...[...boards.values()].flatMap((queue) => [...queue.groups()])]) {
+      for (const group of Array.from(allGroups())) {
         group.revert(lowest);
         group.drop((slot) => slots.has(slot));
         for (const header of gone.values()) group.tellSlot(header, SLOT_STATUS.dead);
