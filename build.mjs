@@ -3,8 +3,8 @@
  * finding, reading and compiling files one by one; in three threads that is paid three times. Packages with binaries of their
  * own, and those that few hosts use, stay where npm put them.
  *
- * `node build.mjs --if-changed` does nothing when `dist` was built from what is there now. With `--start`, as `npm start` runs it, it leaves out the
- * types for plugins, which a daemon does not read.
+ * `node build.mjs --if-changed` does nothing when `dist` was built from what is there now. With `--start`, as `npm start` runs it, it leaves out what
+ * a daemon in a checkout can do without: the types for plugins, and files that it makes of the sources when it is first asked for them.
  *
  * `node build.mjs FOLDER TEST...` builds these tests with the program and the plugins they run into a folder of this tree, for the
  * same reason: hundreds of test processes load most of the source each. There all packages stay where they are.
@@ -14,11 +14,10 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync, constants } from 'node:zlib';
-import { buildPages } from './plugins/dashboard/app/build.mjs';
-import { buildGuide, GUIDE_SOURCES } from './src/http/reference/guide/build.mjs';
+import { GUIDE_SOURCES } from './src/http/reference/guide/kinds.mjs';
 
 const root = import.meta.dirname;
 const onlyIfChanged = process.argv.includes('--if-changed');
@@ -26,8 +25,8 @@ const forStart = process.argv.includes('--start');
 const [out = 'dist', ...tests] = process.argv.slice(2).filter((word) => !word.startsWith('--'));
 process.chdir(root);
 
-/** What the last build of `dist` was made from. */
-const STAMP = '.cache/built-from';
+/** What the last build of the program was made from. */
+const STAMP = join('.cache', `built-from-${basename(out)}`);
 
 const commit = commitOfSources();
 
@@ -60,8 +59,9 @@ function inputs() {
 }
 
 function isCurrent() {
-  if (!existsSync('dist/src/cli/main.js') || !existsSync(STAMP)) return false;
-  return readFileSync(STAMP, 'utf8') === inputs() && (forStart || existsSync('dist/types'));
+  if (!existsSync(join(out, 'src/cli/main.js')) || !existsSync(STAMP)) return false;
+  // A build for a start lacks the types.
+  return readFileSync(STAMP, 'utf8') === inputs() && (forStart || existsSync(join(out, 'types')));
 }
 
 if (onlyIfChanged && isCurrent()) process.exit(0);
@@ -180,6 +180,7 @@ async function writeTokenList() {
 }
 
 async function writePages() {
+  const { buildPages } = await import('./plugins/dashboard/app/build.mjs');
   const folder = join(out, 'plugins/dashboard/pages');
   await mkdir(folder, { recursive: true });
   for (const [name, bytes] of await buildPages()) await writeFile(join(folder, name), bytes);
@@ -232,6 +233,7 @@ async function writeCompressed(path, bytes) {
 
 /** The site of `/docs/guide`. */
 async function writeGuide() {
+  const { buildGuide } = await import('./src/http/reference/guide/build.mjs');
   for (const [name, bytes] of await buildGuide()) await writeCompressed(join(out, 'src/http/reference/guide/pages', name), bytes);
 }
 
@@ -291,13 +293,28 @@ async function writeBuildNote() {
   await writeFile(join(out, 'build.json'), `${JSON.stringify({ commit })}\n`);
 }
 
-await writePages();
-await writeGuide();
-await writeReference();
+/** What makes pages and guide is found in `dist` as beside the sources: a daemon without the files runs it when it is asked for one. */
+async function writeMakers() {
+  for (const place of ['plugins/dashboard/app/build.mjs', 'src/http/reference/guide/build.mjs']) {
+    const path = join(out, place);
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, `export * from ${JSON.stringify(relative(dirname(path), place))};\n`);
+  }
+  await cp('src/http/reference/page', join(out, 'src/http/reference/page'), { recursive: true });
+}
+
+if (forStart) await writeMakers();
+else {
+  await writePages();
+  await writeGuide();
+  await writeReference();
+}
 if (tests.length === 0) {
   await writeBuildNote();
-  await writeTokenList();
-  if (!forStart) await writeTypes();
+  if (!forStart) {
+    await writeTokenList();
+    await writeTypes();
+  }
   await mkdir('.cache', { recursive: true });
   await writeFile('.cache/taken-in.json', `${JSON.stringify(takenIn(), null, 2)}\n`);
   await writeFile(STAMP, before);

@@ -4,7 +4,16 @@
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -37,6 +46,10 @@ process.umask(0o022);
 const work = mkdtempSync(join(tmpdir(), 'parhelion-packages-'));
 try {
   step(values.built ? 'dist as it is' : 'build');
+  if (values.built && !existsSync(join(root, 'dist/types')))
+    throw new Error(
+      '--built: dist is missing or was built for `npm start`, without what a package has; run `npm run build`',
+    );
   if (!values.built) execFileSync(process.execPath, ['build.mjs'], { cwd: root, stdio: 'inherit' });
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });

@@ -14,7 +14,7 @@ import type { PageContext } from './routes/common.ts';
 import { loginRoutes } from './routes/login.ts';
 import { lookUpRoutes } from './routes/look-up.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
-import { pageRoutes, readPages } from './routes/pages.ts';
+import { arePagesBuilt, pageRoutes, readPages } from './routes/pages.ts';
 import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
 import { createSampler, withOtherThreads } from './series.ts';
 import { CHANGES, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
@@ -116,7 +116,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
   let off = (): void => {};
   let offRequests = (): void => {};
   ctx.onStart(async () => {
-    await pages();
+    if (arePagesBuilt()) await pages();
     offRequests = daemon.onRequest(requests.note);
     off = ctx.hints.subscribe(STANDINGS, rights.lookNow);
   });

@@ -45,7 +45,7 @@ const iconBodies = {
 
 /**
  * Bundles the pages: the bytes of each file by name. The plots are a file of their own, which is loaded with the first plot.
- * `build.mjs` writes the files into `dist`; a daemon that runs from the sources makes them when it starts.
+ * `build.mjs` writes the files into `dist`; a daemon that does not find them there makes them when it is first asked for one.
  */
 export async function buildPages() {
   const { outputFiles, metafile } = await build({

@@ -7,6 +7,9 @@ import { CodedError, defineRoute, type Reply, RequestError, type Route } from '.
 import { DASHBOARD_ERRORS } from '../config.ts';
 import { OPEN_ROUTE } from './common.ts';
 
+const BUILT = fileURLToPath(new URL('../pages/', import.meta.url));
+const BUILDER = new URL('../app/build.mjs', import.meta.url);
+
 /** No external resources, nothing inline, no frames. */
 const HEADERS: Readonly<Record<string, string>> = {
   'Content-Security-Policy':
@@ -61,7 +64,14 @@ const TYPES: Readonly<Record<string, string>> = {
   '.txt': 'text/plain; charset=utf-8',
 };
 
-/** All page files by name; they are few and small. Errors: DASHBOARD_PAGES_MISSING. */
+/** Whether the files only have to be read. Beside the sources, and after a build for `npm start`, they have to be made. Throws DASHBOARD_PAGES_MISSING. */
+export function arePagesBuilt(): boolean {
+  if (existsSync(BUILT)) return true;
+  if (existsSync(BUILDER)) return false;
+  throw new CodedError('DASHBOARD_PAGES_MISSING', DASHBOARD_ERRORS.DASHBOARD_PAGES_MISSING);
+}
+
+/** All page files by name; they are few and small. */
 export async function readPages(): Promise<ReadonlyMap<string, PageFile>> {
   const files = await findFiles();
   return new Map(
@@ -76,12 +86,8 @@ function describeFile(name: string, bytes: Buffer): PageFile {
 
 type Files = ReadonlyMap<string, Buffer>;
 
-/** The built tree has the files; beside the sources they are built now. */
 async function findFiles(): Promise<Files> {
-  const built = fileURLToPath(new URL('../pages/', import.meta.url));
-  if (existsSync(built)) return new Map(readdirSync(built).map((name) => [name, readFileSync(join(built, name))]));
-  const builder = new URL('../app/build.mjs', import.meta.url);
-  if (!existsSync(builder)) throw new CodedError('DASHBOARD_PAGES_MISSING', DASHBOARD_ERRORS.DASHBOARD_PAGES_MISSING);
-  const { buildPages } = (await import(builder.href)) as { readonly buildPages: () => Promise<Files> };
+  if (arePagesBuilt()) return new Map(readdirSync(BUILT).map((name) => [name, readFileSync(join(BUILT, name))]));
+  const { buildPages } = (await import(BUILDER.href)) as { readonly buildPages: () => Promise<Files> };
   return buildPages();
 }

@@ -127,7 +127,7 @@ export const variedByAccept = (headers: Readonly<Record<string, string>>): Recor
   Vary: headers['Vary'] === undefined ? 'Accept' : `${headers['Vary']}, Accept`,
 });
 
-/** A build has the files, compressed; beside the sources they are made now. */
+/** A build has the files, compressed, except one for `npm start`; there and beside the sources they are made now. */
 async function readFiles(): Promise<Files> {
   const built = fileURLToPath(new URL('./guide/pages/', import.meta.url));
   if (existsSync(built)) {
@@ -155,7 +155,7 @@ export const pageFiles = lazy(
     ]),
 );
 
-/** A build has it compressed. */
+/** A build has it compressed, except one for `npm start`. */
 function readPageFile(name: string): StaticFile {
   const source = fileURLToPath(new URL(`./page/${name}`, import.meta.url));
   const built = `${source}.br`;
