@@ -16,10 +16,11 @@ const modules = {
   ledger: [...base, 'solana'],
   portable: [...base, 'solana', 'ledger'],
   archive: [...base, 'solana', 'ledger'],
+  'joined-history': [...base],
   chain: [...base, 'config', 'plugin', 'ledger'],
   adapters: [...base, 'config', 'plugin', 'budgets', 'solana'],
   'local-chain': ['lib', 'ports', 'solana'],
-  daemon: [...base, 'config', 'plugin', 'budgets', 'store', 'jobs', 'http', 'chain', 'ledger', 'archive'],
+  daemon: [...base, 'config', 'plugin', 'budgets', 'store', 'jobs', 'http', 'chain', 'ledger', 'archive', 'joined-history'],
   cli: [...base, 'config', 'plugin', 'store', 'http', 'chain', 'ledger', 'portable', 'adapters', 'daemon', 'local-chain', 'solana'],
 };
 const floors = Object.entries(modules).map(([name, below]) => ({

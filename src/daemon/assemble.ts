@@ -1,5 +1,4 @@
 import { createPastReader } from '../archive/index.ts';
-import { createJoinedHistory } from '../archive/joined-history.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapRecords } from '../chain/gaps.ts';
 import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
@@ -7,6 +6,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { maskedView, maskSecrets } from '../config/mask.ts';
 import { fillDefaults, type SchemaNode } from '../config/node.ts';
 import { createOutbox } from '../jobs/outbox.ts';
+import { createJoinedHistory } from '../joined-history/index.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';

@@ -9,8 +9,8 @@ import { createChainHistory } from '../../plugins/wallet/tracking/chain-history.
 import { createAddressList } from '../../plugins/wallet/tracking/gather.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createPastReader } from '../../src/archive/index.ts';
-import { createJoinedHistory } from '../../src/archive/joined-history.ts';
 import { createArchiveMeter, startArchiveWriter } from '../../src/archive/writer.ts';
+import { createJoinedHistory } from '../../src/joined-history/index.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../src/ledger/index.ts';
 import { encode32 } from '../../src/lib/base58.ts';
 import { OWN_WORK } from '../../src/ports/access.ts';

@@ -8,7 +8,7 @@ import { createChainHistory } from '../../../plugins/wallet/tracking/chain-histo
 import { createAddressList } from '../../../plugins/wallet/tracking/gather.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createPastReader } from '../../../src/archive/index.ts';
-import { createJoinedHistory } from '../../../src/archive/joined-history.ts';
+import { createJoinedHistory } from '../../../src/joined-history/index.ts';
 import { createLedgerMeter, type Ledger, openLedger } from '../../../src/ledger/index.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { OWN_WORK } from '../../../src/ports/access.ts';
