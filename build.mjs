@@ -65,6 +65,9 @@ function isCurrent() {
 }
 
 if (onlyIfChanged && isCurrent()) process.exit(0);
+// Its process ends with the build: collecting garbage would take a quarter of its CPU time and save 80 MB of 470.
+process.env.GOGC ??= 'off';
+process.env.GOMEMLIMIT ??= '1GiB';
 // Loaded here: a start with nothing to build does without it.
 const { build } = await import('esbuild');
 

@@ -26,13 +26,13 @@ import {
   createBank,
   createChainTime,
   faucetKeypair,
-  genesisHashOf,
   type Release,
   type Submission,
   seal,
   submit,
   type TimeSource,
 } from './ledger/bank.ts';
+import { genesisHashOf } from './ledger/genesis.ts';
 import { Journal, readJournal } from './ledger/journal.ts';
 import type { LocalNode } from './rpc/method.ts';
 import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';

@@ -2,14 +2,16 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { CodedError } from '../lib/coded-error.ts';
 import type { LocalChainOptions } from './chain.ts';
 import type { DemoReport } from './demo.ts';
-import { type ChainHooks, type LocalChainHandle, startChainWithInternals } from './in-process.ts';
+import type { ChainHooks, LocalChainHandle } from './in-process.ts';
 
 export type { LocalChainOptions } from './chain.ts';
 export type { ChainHooks, LocalChainHandle } from './in-process.ts';
-export { genesisHashOf } from './ledger/bank.ts';
+export { genesisHashOf } from './ledger/genesis.ts';
 
 /** Starts a chain in this process, listening on loopback. Throws LOCAL_ENGINE_MISSING without the native engine. */
 export async function startLocalChain(options: LocalChainOptions = {}, hooks?: ChainHooks): Promise<LocalChainHandle> {
+  // Imported only here: a daemon leaves the engine and its packages to the process of the chain.
+  const { startChainWithInternals } = await import('./in-process.ts');
   return (await startChainWithInternals(options, hooks)).handle;
 }
 

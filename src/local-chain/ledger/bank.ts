@@ -392,11 +392,6 @@ function nonceOf(message: MessageParts, account: (key: string) => VmAccount | nu
   return encode32(stored.data, 40);
 }
 
-/** base58 of SHA-256("parhelion local chain" ‖ 0 ‖ seed). */
-export function genesisHashOf(seed: string): string {
-  return encode32(createHash('sha256').update(`parhelion local chain\0${seed}`).digest());
-}
-
 /** A publicly known key pair: its lamports are worthless by design. */
 export function faucetKeypair(): Keypair {
   return Keypair.fromSeed(createHash('sha256').update('parhelion local faucet').digest());

@@ -21,7 +21,7 @@ import {
   usize,
   voteAccountsConfig,
 } from '../encode/params.ts';
-import { genesisHashOf } from '../ledger/bank.ts';
+import { genesisHashOf } from '../ledger/genesis.ts';
 import type { LedgerBlock } from '../ledger/state.ts';
 import {
   API_VERSION,

@@ -1,11 +1,15 @@
 /** What commands load of the built program: each piece that they do not need costs all users CPU time, and nobody sees where it comes from. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { findRunFile } from '../../../src/cli/running-daemon.ts';
+import { chainMissing } from '../../helpers/chain.ts';
 import { cliArguments } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
@@ -17,12 +21,15 @@ after(() => rmSync(dir, { recursive: true, force: true }));
 const configFile = join(dir, 'parhelion.yaml');
 writeFileSync(configFile, JSON.stringify({ dataDir: dir, upstream: { urls: ['http://127.0.0.1:9'] } }));
 
-interface Loaded {
-  readonly code: number | null;
-  readonly output: string;
+interface Code {
   readonly bytes: number;
   /** Sources and packages of which code was loaded, as the build names them. */
   readonly sources: ReadonlySet<string>;
+}
+
+interface Loaded extends Code {
+  readonly code: number | null;
+  readonly output: string;
 }
 
 /** Runs a command; V8 writes which scripts a process has compiled where it is asked for coverage. */
@@ -33,14 +40,21 @@ function run(...args: string[]): Loaded {
     env: { PATH: process.env['PATH'], PARHELION_CONFIG: '', NODE_V8_COVERAGE: coverage },
     encoding: 'utf8',
   });
-  const files = readdirSync(coverage).flatMap((name) => {
-    const { result } = JSON.parse(readFileSync(join(coverage, name), 'utf8')) as { readonly result: { url: string }[] };
+  return {
+    code: status,
+    output: stdout + stderr,
+    ...codeOf(readdirSync(coverage).map((name) => join(coverage, name))),
+  };
+}
+
+/** What the threads loaded that wrote these files. */
+function codeOf(covered: readonly string[]): Code {
+  const files = covered.flatMap((path) => {
+    const { result } = JSON.parse(readFileSync(path, 'utf8')) as { readonly result: { url: string }[] };
     return result.map(({ url }) => url).filter((url) => url.startsWith('file:'));
   });
   const texts = files.map((url) => readFileSync(fileURLToPath(url), 'utf8'));
   return {
-    code: status,
-    output: stdout + stderr,
     bytes: texts.reduce((sum, text) => sum + text.length, 0),
     sources: new Set(
       texts.flatMap((text) => [...text.matchAll(/^\/\/ (\S+\.[cm]?[jt]s)$/gm)].map(([, path]) => path!)),
@@ -100,4 +114,46 @@ test('parhelion projects list on a store loads its plugin and no other, and a th
     [],
   );
   assert.ok(loaded.bytes <= programBytes() / 3, `${loaded.bytes} bytes`);
+});
+
+const noChain = skip === false ? await chainMissing() : null;
+if (noChain !== null) console.error(`SKIPPED: ${noChain}`);
+
+test('the threads of a daemon leave the local chain to its process, and each loads two thirds of the program at most', {
+  skip: skip || (noChain ?? false),
+}, async (t) => {
+  const coverage = mkdtempSync(join(dir, 'coverage-'));
+  const dataDir = mkdtempSync(join(dir, 'data-'));
+  const env = {
+    PATH: process.env['PATH'],
+    PARHELION_HTTP__PORT: '0',
+    PARHELION_ADMIN__PORT: '0',
+    PARHELION_UPSTREAM__LOCAL__PORT: '0',
+    NODE_V8_COVERAGE: coverage,
+  };
+  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const gone = once(child, 'close');
+  t.after(() => child.kill('SIGKILL'));
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  for (let tries = 0; tries < 1800 && findRunFile(dataDir) === null; tries++) {
+    assert.equal(child.exitCode, null, output);
+    await sleep(50);
+  }
+  child.kill('SIGTERM');
+  assert.deepEqual(await gone, [0, null], output);
+  const names = readdirSync(coverage);
+  const isThread = (name: string) => name.startsWith(`coverage-${child.pid}-`);
+  const threads = names.filter(isThread).map((name) => codeOf([join(coverage, name)]));
+  assert.equal(threads.length, 3, 'one for each role');
+  const ofChain = codeOf(names.filter((name) => !isThread(name)).map((name) => join(coverage, name)));
+  const unwanted = /^node_modules\/@solana\/web3\.js\/|^src\/local-chain\/(?!index\.ts$|ledger\/genesis\.ts$)/;
+  assert.ok([...ofChain.sources].filter((path) => unwanted.test(path)).length > 10, 'the loaded code is recognized');
+  for (const { bytes, sources } of threads) {
+    assert.deepEqual(
+      [...sources].filter((path) => unwanted.test(path)),
+      [],
+    );
+    assert.ok(bytes <= (2 / 3) * programBytes(), `${bytes} of ${programBytes()} bytes`);
+  }
 });
