@@ -198,20 +198,23 @@ async function importPlugin(path: string, isBuiltIn: boolean): Promise<unknown> 
 }
 
 async function prepareFor(path: string): Promise<void> {
-  if (path.endsWith('.ts') && extname(fileURLToPath(import.meta.url)) === '.js') await readTypeScript();
-  bindPackageNames(path);
+  const isBuilt = extname(fileURLToPath(import.meta.url)) === '.js';
+  const reader = path.endsWith('.ts') && isBuilt ? await readTypeScript() : 'tsx';
+  bindPackageNames(path, reader);
 }
 
-/** tsx if it is installed, which reads all of TypeScript; otherwise Node itself, which removes types from 22.18 on. */
-async function readTypeScript(): Promise<void> {
+/** Who reads TypeScript: tsx if it is installed, which reads all of it; otherwise Node itself, which removes types from 22.18 on. */
+async function readTypeScript(): Promise<'tsx' | 'node'> {
   try {
     const { register } = await import('tsx/esm/api');
     register();
+    return 'tsx';
   } catch (error) {
     if (codeOf(error) !== 'ERR_MODULE_NOT_FOUND') throw error;
     const { typescript } = process.features as { readonly typescript?: unknown };
     if (typescript === undefined || typescript === false)
       throw new Error('TypeScript needs Node 22.18 or newer, or the package tsx: build the plugin, or install tsx');
+    return 'node';
   }
 }
 
@@ -381,12 +384,13 @@ const NAMES = { 'parhelion/plugin': '../plugin/plugin', 'parhelion/kit': '../run
  * Node treats a file that contains `import` or `export` as a module even when no package.json says so. The TypeScript loader does not,
  * and its `require` ignores hooks. The hook therefore inspects the files in the folder of the entry. The hooks registered last run first.
  */
-function bindPackageNames(path: string): void {
+function bindPackageNames(path: string, reader: 'tsx' | 'node'): void {
   const extension = extname(fileURLToPath(import.meta.url));
   const bound = Object.fromEntries(
     Object.entries(NAMES).map(([name, file]) => [name, new URL(`${file}${extension}`, import.meta.url).href]),
   );
   const folder = `${pathToFileURL(dirname(path)).href}/`;
+  const typescript = reader === 'tsx' ? 'module' : 'module-typescript';
   const hook = `import { readFileSync } from 'node:fs';
   import { fileURLToPath } from 'node:url';
   const bound = new Map(Object.entries(${JSON.stringify(bound)}));
@@ -396,9 +400,8 @@ function bindPackageNames(path: string): void {
     const found = await next(specifier, context);
     const file = found.url.split('?')[0];
     const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');
-    if (isOwn && found.format === 'commonjs' && /\\.[jt]s$/.test(file) && isModule(file))
-      return { ...found, format: 'module' };
-    return found;
+    if (!isOwn || !/\\.[jt]s$/.test(file) || /^module/.test(found.format ?? '') || !isModule(file)) return found;
+    return { ...found, format: file.endsWith('.ts') ? '${typescript}' : 'module' };
   }`;
   nodeModule.register(`data:text/javascript,${encodeURIComponent(hook)}`);
 }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { createHmac, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect } from 'node:http2';
 import { tmpdir } from 'node:os';
@@ -34,6 +34,20 @@ function commands(run) {
   assert.match(refused.stderr, /upstream\.urls/);
   const checked = run(['check-config', '--config', 'parhelion.yaml'], { SOLANA_RPC_URL: 'http://127.0.0.1:9' });
   assert.equal(checked.status, 0, checked.stderr);
+}
+
+/** A plugin in TypeScript beside the configuration, where no package.json says what its modules are. */
+function ownPlugin(run, dir) {
+  const source = `import { API_VERSION, definePlugin, Type } from 'parhelion/plugin';
+    const summary: string = 'one of our own';
+    const config = Type.Object({}, { additionalProperties: false, default: {} });
+    export default definePlugin({ id: 'own', apiVersion: API_VERSION, summary, config, provision() {} });`;
+  writeFileSync(join(dir, 'own.ts'), source);
+  writeFileSync(join(dir, 'own.yaml'), 'plugins: [access, ./own.ts]\nupstream: { urls: [http://127.0.0.1:9] }\n');
+  const listed = run(['list-plugins', '--config', 'own.yaml']);
+  // Node reads TypeScript by itself from 22.18 on; before that the package tsx does, which is not installed here.
+  if (process.features.typescript) assert.match(listed.stdout, /own +one of our own/, listed.stderr);
+  else assert.match(listed.stderr, /PLUGIN_NOT_FOUND.*TypeScript needs Node 22\.18 or newer, or the package tsx/);
 }
 
 async function startDaemon(parhelion, dir, env) {
@@ -218,6 +232,7 @@ async function main(parhelion) {
   const env = { PATH: process.env.PATH, HOME: dir, PARHELION_CONFIG: '' };
   const run = (args, more = {}) => spawnSync(parhelion, args, { cwd: dir, env: { ...env, ...more }, encoding: 'utf8' });
   commands(run);
+  ownPlugin(run, dir);
   const receiver = await startReceiver();
   const daemon = await startDaemon(parhelion, dir, env);
   try {
