@@ -5,15 +5,11 @@ import type { CoreConfig } from '../config/core.ts';
 import type { FirstStart } from '../daemon/daemon.ts';
 import type { DaemonAddresses } from '../daemon/fronts.ts';
 import { CodedError } from '../lib/coded-error.ts';
-import { rpcRequest } from '../lib/json-rpc.ts';
-import { callPeer } from '../runtime/call-peer.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { MEMO_V3_PROGRAM } from '../solana/programs.ts';
 import { askDaemon, findRunFile } from './running-daemon.ts';
 import { keepLocalChain, keptLocalChain, localStoreDir } from './store-dir.ts';
-
-const INFO_TIMEOUT_MS = 5_000;
 
 /** The local chain of this run. */
 export interface LocalChain {
@@ -61,7 +57,7 @@ export async function startLocalChain(core: CoreConfig, dataDir: string): Promis
     wsUrl: chain.wsUrl,
     socketPort: chain.socketPort,
     genesisHash: chain.genesisHash,
-    engine: await askEngine(chain.rpcUrl),
+    engine: chain.engine,
     storeDir,
     continues,
     onExit: chain.onExit,
@@ -96,17 +92,6 @@ function removeOld(dir: string, replaced: string | null): void {
     const path = join(dir, entry.name);
     if (entry.name === replaced || !existsSync(join(path, CHAIN_FILE))) rmSync(path, { recursive: true, force: true });
   }
-}
-
-async function askEngine(rpcUrl: string): Promise<string> {
-  const response = await callPeer(rpcUrl, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: rpcRequest('local_info'),
-    signal: AbortSignal.timeout(INFO_TIMEOUT_MS),
-  });
-  const answer = (await response.json()) as { result?: { engine?: string } };
-  return answer.result?.engine ?? 'in-process engine';
 }
 
 const RULE = '='.repeat(62);

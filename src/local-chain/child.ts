@@ -4,14 +4,14 @@
  */
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { goLive, runDemo } from './demo.ts';
-import { startChainWithInternals } from './in-process.ts';
+import { ENGINE, startChainWithInternals } from './in-process.ts';
 import type { ChildMessage, LocalChainProcessOptions } from './index.ts';
 
 async function start(options: LocalChainProcessOptions): Promise<void> {
   const { handle, chain } = await startChainWithInternals({ ...options, warn: (text) => console.error(text) });
   const demo = options.demo === true ? await runDemo(chain) : null;
   const { rpcUrl, wsUrl, socketPort, genesisHash } = handle;
-  report({ ready: { rpcUrl, wsUrl, socketPort, genesisHash, hasLight: chain.hasLight, demo } });
+  report({ ready: { rpcUrl, wsUrl, socketPort, genesisHash, engine: ENGINE, hasLight: chain.hasLight, demo } });
   let stopDemo = (): void => undefined;
   process.once('message', () => {
     if (demo !== null) stopDemo = goLive(chain);

@@ -211,7 +211,7 @@ export function createSeededRandom(seed: number): () => number {
   };
 }
 
-const ENGINE = 'litesvm 1.5.0';
+export const ENGINE = 'litesvm 1.5.0';
 const MAX_STEPS = 100_000;
 
 export interface ControlParts {

@@ -91,6 +91,8 @@ interface ChildReady {
   readonly wsUrl: string;
   readonly socketPort: number | null;
   readonly genesisHash: string;
+  /** Name and version of what runs the programs. */
+  readonly engine: string;
   readonly hasLight: boolean;
   readonly demo: DemoReport | null;
 }

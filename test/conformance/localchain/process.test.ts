@@ -45,6 +45,7 @@ suite('the chain as a process of its own', { skip: (await chainMissing()) ?? fal
       [info['kind'], info['cluster'], info['engine'], info['genesisHash'], info['fixtures']],
       ['local', 'local', 'litesvm 1.5.0', chain.genesisHash, 2],
     );
+    assert.equal(chain.engine, info['engine']);
     assert.ok(chain.demo);
     const connection = new Connection(chain.rpcUrl, 'confirmed');
     const { wallets, mint, metadataMint } = chain.demo;
