@@ -46,21 +46,25 @@ export function createCalls(
   caller: Caller,
   signal: InjectedCall['signal'],
 ): Calls {
-  async function textOf(request: Request): Promise<string> {
+  async function replyOf(request: Request): Promise<InjectedReply> {
     const reply = await daemon.call(new OwnCall(request, from, caller, signal));
     if (reply.fault !== undefined) throw refusalOf(reply);
     if (reply.status >= 400) throw new ToolError(`refused with HTTP ${reply.status}: ${reply.text}`, reply.status);
-    return reply.text;
+    return reply;
   }
   const answerOf = async (request: Request): Promise<unknown> => {
-    const text = await textOf(request);
+    const { text } = await replyOf(request);
     return text === '' ? null : parseVerbatim(text);
   };
   return {
     projectId: caller.projectId,
     get: (path, query = {}) => answerOf({ method: 'GET', path: path + queryOf(query) }),
     send: (method, path, body) => answerOf({ method, path, body }),
-    text: (path) => textOf({ method: 'GET', path }),
+    text: async (path) => (await replyOf({ method: 'GET', path })).text,
+    async bytes(path) {
+      const reply = await replyOf({ method: 'GET', path });
+      return reply.bytes ?? Buffer.from(reply.text);
+    },
     async rpc(method, params) {
       const body = { jsonrpc: '2.0', id: 1, method, params };
       const reply = rpcReplyOf(await answerOf({ method: 'POST', path: '/', body }));

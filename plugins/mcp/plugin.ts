@@ -17,7 +17,15 @@ import { kernelView } from '../../src/ports/daemon-view.ts';
 import { createDeadlines } from '../../src/runtime/waiting.ts';
 import { createCalls } from './calls.ts';
 import type { McpConfig } from './config.ts';
-import { answerMessage, answerModern, answerUsualModern, type CallHeaders, loadSdk, type Serving } from './server.ts';
+import {
+  answerMessage,
+  answerModern,
+  answerUsualModern,
+  type CallHeaders,
+  loadSdk,
+  type Message,
+  type Serving,
+} from './server.ts';
 
 const AGENTS: Tag = { name: 'Agents', description: 'The interface as tools for agents' };
 const BODY_BYTES = 1_048_576;
@@ -52,7 +60,7 @@ export function provision({ config, use, version, metrics, http, clock }: HostCo
         (answer) => answer !== null,
       );
       if (answers.length === 0) return { status: 202 };
-      return json(new JsonText(Array.isArray(body) ? `[${answers.join(',')}]` : (answers[0] ?? '')));
+      return replyWith(Array.isArray(body) ? `[${answers.map(textOf).join(',')}]` : (answers[0] ?? ''));
     }),
   );
 }
@@ -160,7 +168,7 @@ async function isModern(headers: CallHeaders, messages: readonly unknown[]): Pro
 
 async function modernReply(serving: Serving, headers: CallHeaders, body: unknown): Promise<Reply> {
   const usual = await answerUsualModern(serving, headers, body);
-  if (usual !== null) return json(new JsonText(usual));
+  if (usual !== null) return replyWith(usual);
   const passed = Object.entries(headers).filter(
     ([name, value]) => /^(accept|content-type|mcp-)/.test(name) && typeof value === 'string',
   );
@@ -172,8 +180,13 @@ async function modernReply(serving: Serving, headers: CallHeaders, body: unknown
 
 const isId = (id: unknown) => id === undefined || typeof id === 'string' || typeof id === 'number';
 
-/** The answer to a message of the generation of 2025, as JSON text; null for notifications, and for answers to requests that we never sent. */
-async function answerOlder(serving: Serving, message: unknown): Promise<string | null> {
+const textOf = (message: Message): string =>
+  typeof message === 'string' ? message : Buffer.concat(message.pieces).toString();
+
+const replyWith = (message: Message): Reply => json(typeof message === 'string' ? new JsonText(message) : message);
+
+/** The answer to a message of the generation of 2025; null for notifications, and for answers to requests that we never sent. */
+async function answerOlder(serving: Serving, message: unknown): Promise<Message | null> {
   const { jsonrpc, id, method } = message as Record<string, unknown>;
   if (jsonrpc !== '2.0' || !isId(id) || (method !== undefined && typeof method !== 'string'))
     return rpcErrorReply('{"code":-32600,"message":"Invalid Request"}', 'null');

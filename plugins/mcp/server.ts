@@ -8,13 +8,14 @@ import type {
 } from '@modelcontextprotocol/server';
 import { Ajv, type ValidateFunction } from 'ajv';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { rpcErrorReply, rpcResultReply } from '../../src/lib/json-rpc.ts';
+import { RPC_RESULT_HEAD, rpcErrorReply, rpcResultReply, rpcResultTail } from '../../src/lib/json-rpc.ts';
 import { lazy } from '../../src/lib/lazy.ts';
-import { type CallContext, codeOf, Type } from '../../src/plugin/plugin.ts';
+import { type CallContext, codeOf, JsonBytes, Type } from '../../src/plugin/plugin.ts';
 import type { OpenableSignal } from '../../src/ports/upstream.ts';
 import { LazySignal } from '../../src/runtime/lazy-signal.ts';
 import { type Deadlines, orAborted } from '../../src/runtime/waiting.ts';
 import type { McpConfig } from './config.ts';
+import { createKeptResults } from './kept-results.ts';
 import { PROMPTS, promptOf } from './prompts.ts';
 import { listResources, programCompletions, readResource, TEMPLATES } from './resources.ts';
 import { type Omission, shorten, visible } from './shorten.ts';
@@ -52,7 +53,8 @@ async function createServer(serving: Serving): Promise<Server> {
   server.setRequestHandler('tools/call', async ({ params }) => {
     const tool = toolOf(serving, params.name);
     if (tool === undefined) throw invalid(`There is no tool ${visible(params.name.slice(0, 64))}`);
-    return await callTool(serving, tool, params.arguments ?? {});
+    const outcome = await callTool(serving, tool, params.arguments ?? {});
+    return outcome instanceof LastingResult ? outcome.result : outcome;
   });
   server.setRequestHandler('resources/list', async () => ({ resources: await listResources(whole()) }));
   server.setRequestHandler('resources/templates/list', () => ({ resourceTemplates: [...TEMPLATES] }));
@@ -155,7 +157,7 @@ function problemOf(tool: Tool, input: unknown): string | null {
 }
 
 /** Runs a tool. What it cannot do is an answer with `isError` and a text, without structured content. */
-async function callTool(serving: Serving, tool: Tool, input: Record<string, unknown>): Promise<CallToolResult> {
+async function callTool(serving: Serving, tool: Tool, input: Record<string, unknown>): Promise<Outcome> {
   const { config } = serving;
   const problem = problemOf(tool, input);
   if (problem !== null) return errorResult(`The input of ${tool.name} is not valid: ${problem}`);
@@ -175,7 +177,7 @@ async function callTool(serving: Serving, tool: Tool, input: Record<string, unkn
   try {
     const answer = await orAborted(tool.run(own, serving.calls(stop)), stop);
     return answer.isLasting === true && expand.length === 0
-      ? lastingResultOf(tool, answer, config.maxAnswerBytes)
+      ? new LastingResult(tool, answer, config.maxAnswerBytes)
       : resultOf(tool, answer, expand, config.maxAnswerBytes);
   } catch (error) {
     if (isLate) return errorResult(`${tool.name} took longer than ${config.timeoutMs} ms and was stopped.`);
@@ -219,21 +221,46 @@ function resultOf(tool: Tool, answer: ToolAnswer, expand: readonly string[], max
   );
 }
 
-/** Results of lasting answers, and their texts. */
-const lasting = new WeakMap<ToolAnswer, { readonly maxBytes: number; readonly result: CallToolResult }>();
-const lastingTexts = new WeakMap<CallToolResult, string>();
+type Outcome = CallToolResult | LastingResult;
 
-function lastingResultOf(tool: Tool, answer: ToolAnswer, maxBytes: number): CallToolResult {
-  const known = lasting.get(answer);
-  if (known?.maxBytes === maxBytes) return known.result;
-  const result = resultOf(tool, answer, [], maxBytes);
-  lasting.set(answer, { maxBytes, result });
-  lastingTexts.set(result, JSON.stringify(result));
-  return result;
+/** All pages of the guide take a third of it. */
+const KEPT_BYTES = 4_194_304;
+const kept = createKeptResults(KEPT_BYTES);
+
+/** The result of a lasting answer. */
+class LastingResult {
+  readonly #tool: Tool;
+  readonly #answer: ToolAnswer;
+  readonly #maxBytes: number;
+
+  constructor(tool: Tool, answer: ToolAnswer, maxBytes: number) {
+    this.#tool = tool;
+    this.#answer = answer;
+    this.#maxBytes = maxBytes;
+  }
+
+  get result(): CallToolResult {
+    return resultOf(this.#tool, this.#answer, [], this.#maxBytes);
+  }
+
+  /** As the start of a message, without the last brace of the result. */
+  get head(): Buffer {
+    return kept.resultOf(this.#answer, this.#maxBytes, () =>
+      Buffer.from(RPC_RESULT_HEAD + JSON.stringify(this.result).slice(0, -1)),
+    );
+  }
 }
 
-/** As JSON. */
-const textOf = (result: CallToolResult): string => lastingTexts.get(result) ?? JSON.stringify(result);
+/** JSON of a message: text, or finished bytes. */
+export type Message = string | JsonBytes;
+
+/** The message with the outcome of a tool; `more`: members that follow those of the result. */
+function messageWith(outcome: Outcome, more: string, idText: string): Message {
+  if (outcome instanceof LastingResult)
+    return new JsonBytes([outcome.head, Buffer.from(`${more}}${rpcResultTail(idText)}`)]);
+  const text = JSON.stringify(outcome);
+  return rpcResultReply(more === '' ? text : `${text.slice(0, -1)}${more}}`, idText);
+}
 
 const named = ({ path, shown, total }: Omission) => `${path} (${shown} of ${total})`;
 
@@ -249,15 +276,14 @@ const errorResult = (text: string): CallToolResult => ({
 // ------------------------------------------------------------------------------------------------------------- messages
 
 /**
- * Answers one message of a client of the generation of 2025, without a session, as JSON text; null for one that gets no answer. The package's
- * own way over web requests takes ten times the CPU for the same answer.
+ * Answers one message of a client of the generation of 2025, without a session; null for one that gets no answer. The package's own way over web requests takes ten times the CPU for the same answer.
  */
-export async function answerMessage(serving: Serving, message: JSONRPCMessage): Promise<string | null> {
+export async function answerMessage(serving: Serving, message: JSONRPCMessage): Promise<Message | null> {
   if (!('method' in message && 'id' in message)) return null;
   const id = JSON.stringify(message.id);
   const usual = usualCall(serving, message as unknown as Record<string, unknown>);
   if (usual !== null && usual.meta === undefined)
-    return rpcResultReply(textOf(await callTool(serving, usual.tool, usual.input)), id);
+    return messageWith(await callTool(serving, usual.tool, usual.input), '', id);
   const { isJSONRPCRequest } = await loadSdk();
   // The package's server leaves a request of another form without an answer.
   if (!isJSONRPCRequest(message)) {
@@ -325,7 +351,11 @@ const HEADERS_OF_USUAL = /^(?!mcp-)|^mcp-(?:protocol-version|method|name)$/;
  * Answers a call of one of our tools by a client of the generation of 2026 in the form that nearly all have: headers and `_meta` say the same,
  * and nothing else. Null: another message, which `answerModern` answers at several times the CPU.
  */
-export async function answerUsualModern(serving: Serving, headers: CallHeaders, body: unknown): Promise<string | null> {
+export async function answerUsualModern(
+  serving: Serving,
+  headers: CallHeaders,
+  body: unknown,
+): Promise<Message | null> {
   const usual = isPlainObject(body) && body['jsonrpc'] === '2.0' ? usualCall(serving, body) : null;
   if (usual === null || !isPlainObject(usual.meta)) return null;
   const sdk = await loadSdk();
@@ -349,12 +379,10 @@ export async function answerUsualModern(serving: Serving, headers: CallHeaders, 
     headers['accept'] === 'application/json, text/event-stream' &&
     Object.keys(headers).every((name) => HEADERS_OF_USUAL.test(name));
   if (!isUsual) return null;
-  const text = textOf(await callTool(serving, usual.tool, usual.input));
+  const outcome = await callTool(serving, usual.tool, usual.input);
   const meta = JSON.stringify({ [sdk.SERVER_INFO_META_KEY]: infoOf(serving) });
-  return rpcResultReply(
-    `${text.slice(0, -1)},"resultType":"complete","_meta":${meta}}`,
-    JSON.stringify((body as { readonly id: unknown }).id),
-  );
+  const { id } = body as { readonly id: unknown };
+  return messageWith(outcome, `,"resultType":"complete","_meta":${meta}`, JSON.stringify(id));
 }
 
 const isClientInfo = ({ name, version, title = '', ...rest }: Record<string, unknown>): boolean =>

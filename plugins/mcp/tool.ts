@@ -1,4 +1,5 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox';
+import { AnswerError } from '../../src/lib/answer-error.ts';
 import { Type } from '../../src/plugin/plugin.ts';
 
 /** A tool of the server: one task, which it does with calls of the interface. */
@@ -24,7 +25,7 @@ export interface ToolAnswer {
   readonly data: Readonly<Record<string, unknown>>;
   /** Paths of `data` that are never cut. */
   readonly whole?: readonly string[];
-  /** The same object answers later calls, too: its text is made once. */
+  /** The same object answers later calls, too: its result is written once. */
   readonly isLasting?: true;
 }
 
@@ -41,10 +42,12 @@ export interface Calls {
   rpc(method: string, params: unknown): Promise<unknown>;
   /** Content of another kind than JSON. */
   text(path: string): Promise<string>;
+  /** The same as bytes; of content that the daemon keeps, the same object each time. */
+  bytes(path: string): Promise<Uint8Array>;
 }
 
 /** Why a tool has no answer. The text is for the agent. */
-export class ToolError extends Error {
+export class ToolError extends AnswerError {
   /** HTTP status of the refused call, or null. */
   readonly status: number | null;
 

@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { pipeline, Readable, type Transform } from 'node:stream';
 import zlib from 'node:zlib';
 import { stringify } from '../lib/json.ts';
-import { type ErrorShape, JsonText, type Reply } from '../plugin/plugin.ts';
+import { type ErrorShape, JsonBytes, JsonText, type Reply } from '../plugin/plugin.ts';
 import { RequestError } from '../plugin/request.ts';
 import type { Clock } from '../ports/clock.ts';
 import { declaredLength } from './body.ts';
@@ -23,7 +23,7 @@ const LINGER_BYTES = 4_194_304;
 /** Maximum bytes of a stream in the buffers of compressor and connection. */
 const STREAM_BYTES = 131_072;
 
-type ResponseBody = string | Buffer | Readable | null;
+type ResponseBody = string | Buffer | Readable | JsonBytes | null;
 
 export interface Responder {
   /** Writes an answer unless one was started before. A null body means no content. */
@@ -80,11 +80,11 @@ export function createResponder(options: ResponderOptions): Responder {
       if (isStream(body)) body.destroy();
       return;
     }
-    if (status >= FAILED_STATUS) exchange.noteFailure(body);
+    if (status >= FAILED_STATUS) exchange.noteFailure(inOnePiece(body));
     const { tapping } = exchange;
     if (tapping !== null) {
       exchange.tapping = null;
-      const own = { status, contentType, body };
+      const own = { status, contentType, body: inOnePiece(body) };
       const send = (answer: typeof own) =>
         write(exchange, answer.status, answer.contentType, extra, answer.body, mustClose);
       if (sendsLater(tapping, own, send)) return;
@@ -130,7 +130,7 @@ export function createResponder(options: ResponderOptions): Responder {
       if (compressor === null) plain();
       else encoded(pipeline(body, compressor, () => undefined));
     } else {
-      const made = compress(coding, typeof body === 'string' ? Buffer.from(body) : (body as Buffer));
+      const made = compress(coding, typeof body === 'string' ? Buffer.from(body) : (inOnePiece(body) as Buffer));
       const compressed = (bytes: Buffer) => {
         // Compressed bytes never exceed the plain ones significantly.
         if (bytes.length < (length ?? 0)) exchange.holdAnswer(bytes.length);
@@ -173,7 +173,7 @@ export function createResponder(options: ResponderOptions): Responder {
       exchange.bytesOut = content === '' ? 0 : (length ?? 0);
       // ASCII only: header and body leave as one string.
       const encoding = typeof content === 'string' && length === content.length ? 'latin1' : 'utf8';
-      if (unread && close) linger(exchange, content ?? '', encoding, options.clock);
+      if (unread && close) linger(exchange, inOnePiece(content ?? ''), encoding, options.clock);
       else end({ response, content: content ?? '', encoding });
     }
   };
@@ -206,6 +206,7 @@ function writeReply(write: WriteAnswer, exchange: Exchange, reply: Reply): void 
   else if (reply.jsonBytes !== undefined) go(JSON_TYPE, asBuffer(reply.jsonBytes));
   else if (reply.bytes !== undefined) go(reply.contentType ?? 'application/octet-stream', asBuffer(reply.bytes));
   else if (reply.json instanceof JsonText) go(JSON_TYPE, reply.json.text);
+  else if (reply.json instanceof JsonBytes) go(JSON_TYPE, reply.json);
   else if (reply.json !== undefined) go(JSON_TYPE, stringify(reply.json));
   else go(null, '');
 }
@@ -219,12 +220,16 @@ function asBuffer(bytes: Uint8Array): Buffer {
 }
 
 function isStream(body: ResponseBody): body is Readable {
-  return body !== null && typeof body === 'object' && !Buffer.isBuffer(body);
+  return body !== null && typeof body === 'object' && !Buffer.isBuffer(body) && !(body instanceof JsonBytes);
 }
+
+const inOnePiece = <T>(body: T | JsonBytes): T | Buffer =>
+  body instanceof JsonBytes ? Buffer.concat(body.pieces) : body;
 
 function lengthOf(body: ResponseBody): number | null {
   if (body === null) return 0;
   if (typeof body === 'string') return Buffer.byteLength(body);
+  if (body instanceof JsonBytes) return body.pieces.reduce((sum, { length }) => sum + length, 0);
   return Buffer.isBuffer(body) ? body.length : null;
 }
 
@@ -279,7 +284,7 @@ function linger(exchange: Exchange, content: string | Buffer, encoding: 'latin1'
 
 interface Ending {
   readonly response: ServerResponse;
-  readonly content: string | Buffer;
+  readonly content: string | Buffer | JsonBytes;
   readonly encoding: 'latin1' | 'utf8';
 }
 
@@ -292,7 +297,11 @@ function createEnder(): (ending: Ending) => void {
   const flush = () => {
     const endings = waiting;
     waiting = [];
-    for (const { response, content, encoding } of endings) response.end(content, encoding);
+    for (const { response, content, encoding } of endings)
+      if (content instanceof JsonBytes) {
+        for (const piece of content.pieces) response.write(piece);
+        response.end();
+      } else response.end(content, encoding);
   };
   return (ending) => {
     if (waiting.push(ending) === 1) setImmediate(flush);

@@ -2,7 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createBudgets } from '../budgets.ts';
-import { defineRoute, empty, GateRefusal, JsonText, json, RequestError, type Route, Type } from '../plugin/plugin.ts';
+import {
+  defineRoute,
+  empty,
+  GateRefusal,
+  JsonBytes,
+  JsonText,
+  json,
+  RequestError,
+  type Route,
+  Type,
+} from '../plugin/plugin.ts';
 import type { Caller } from '../ports/access.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createHttpMeter } from './meter.ts';
@@ -11,6 +21,8 @@ import { compileRoute, createRouter } from './router.ts';
 import { createValidator } from './validation.ts';
 
 const caller: Caller = { projectId: 'p', keyId: null, plan: 'free', wallet: null };
+/** Cut between the two bytes of a letter. */
+const PAGE = Buffer.from('"Fé"');
 const common = { summary: '', tag: 't', auth: 'key', errors: 'plain', replies: {} } as const;
 const routes: readonly Route[] = [
   defineRoute({
@@ -33,6 +45,13 @@ const routes: readonly Route[] = [
     path: '/things',
     body: Type.Object({ name: Type.String() }),
     handler: ({ body, rawBody }) => json({ ...body, bytes: rawBody?.length, big: 2n ** 64n }, 201),
+  }),
+  defineRoute({ ...common, method: 'GET', path: '/pages/bytes', handler: () => ({ status: 200, bytes: PAGE }) }),
+  defineRoute({
+    ...common,
+    method: 'GET',
+    path: '/pages/pieces',
+    handler: () => json(new JsonBytes([PAGE.subarray(0, 4), PAGE.subarray(4)])),
   }),
   defineRoute({ ...common, method: 'DELETE', path: '/things/:id', handler: () => empty() }),
   defineRoute({
@@ -75,6 +94,13 @@ test('a call gets the same answer as from the listener', async () => {
     text: '{"name":"n","bytes":12,"big":18446744073709551616}',
   });
   assert.deepEqual(await ask('DELETE', '/things/x'), { status: 200, text: '' });
+});
+
+test('an answer in bytes is the object of the route, and text; one in pieces is the same', async () => {
+  const { bytes, text } = await ask('GET', '/pages/bytes');
+  assert.ok(bytes === PAGE && text === '"Fé"');
+  assert.equal((await ask('GET', '/pages/pieces')).text, '"Fé"');
+  assert.equal((await ask('GET', '/things/special')).bytes, undefined);
 });
 
 test('a call that the listener would refuse is refused', async () => {

@@ -5,6 +5,7 @@ import type { Admission, Gate, Paywall } from '../plugin/host.ts';
 import {
   type CallContext,
   GateRefusal,
+  JsonBytes,
   JsonText,
   type Reply,
   RequestError,
@@ -278,7 +279,7 @@ async function callRoute(router: Router, { gate, budgets }: InjectParts, call: I
     );
     status = reply.status;
     if (reply.json instanceof JsonText) ownCredits = reply.json.credits;
-    return { status, text: replyText(reply) };
+    return injectedReply(reply);
   } catch (error) {
     if (error instanceof RequestError && error.isCharged) isChargedError = true;
     throw error;
@@ -301,11 +302,27 @@ async function admitInjected(
   return await gate.admit(asAdmitted === true ? caller : await gate.callerOf(caller.projectId), compiled.items);
 }
 
-function replyText({ json, jsonBytes, bytes }: Reply): string {
-  if (json instanceof JsonText) return json.text;
-  if (json !== undefined) return stringify(json);
-  const raw = jsonBytes ?? bytes;
-  return raw === undefined ? '' : Buffer.from(raw).toString();
+function injectedReply({ status, json, jsonBytes, bytes = jsonBytes }: Reply): InjectedReply {
+  if (json instanceof JsonText) return { status, text: json.text };
+  if (json instanceof JsonBytes) return new BytesReply(status, Buffer.concat(json.pieces));
+  if (json !== undefined) return { status, text: stringify(json) };
+  return bytes === undefined ? { status, text: '' } : new BytesReply(status, bytes);
+}
+
+/** Its text is made when it is read: a page of the guide takes longer to decode than to find. */
+class BytesReply implements InjectedReply {
+  readonly status: number;
+  readonly bytes: Uint8Array;
+
+  constructor(status: number, bytes: Uint8Array) {
+    this.status = status;
+    this.bytes = bytes;
+  }
+
+  get text(): string {
+    const { buffer, byteOffset, byteLength } = this.bytes;
+    return Buffer.from(buffer, byteOffset, byteLength).toString();
+  }
 }
 
 /** Bytes of a body that are read to find the id for the refusal of its key. */

@@ -20,17 +20,18 @@ export const rpcRequest = (method: string, params?: unknown): string =>
   rpcRequestOf(method, params === undefined ? null : JSON.stringify(params));
 
 const OPEN_OBJECT = 0x7b;
-const RESULT_HEAD = '{"jsonrpc":"2.0","result":';
-const RESULT_HEAD_BYTES = Buffer.from(RESULT_HEAD);
-const resultTail = (idText: string): string => `,"id":${idText}}`;
+/** A reply with a result is this, the text of the result, and its tail. */
+export const RPC_RESULT_HEAD = '{"jsonrpc":"2.0","result":';
+const RESULT_HEAD_BYTES = Buffer.from(RPC_RESULT_HEAD);
+export const rpcResultTail = (idText: string): string => `,"id":${idText}}`;
 
 /** A reply with a result in JSON text. The raw text of the id is returned unchanged. */
 export const rpcResultReply = (resultText: string, idText: string): string =>
-  RESULT_HEAD + resultText + resultTail(idText);
+  RPC_RESULT_HEAD + resultText + rpcResultTail(idText);
 
 /** Like `rpcResultReply`, for a result in pieces of JSON bytes. */
 export const rpcResultBytes = (pieces: readonly Uint8Array[], idText: string): Buffer =>
-  Buffer.concat([RESULT_HEAD_BYTES, ...pieces, Buffer.from(resultTail(idText))]);
+  Buffer.concat([RESULT_HEAD_BYTES, ...pieces, Buffer.from(rpcResultTail(idText))]);
 
 /** A reply with an error object in JSON text. */
 export const rpcErrorReply = (errorText: string, idText: string): string =>

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { TObject, TSchema } from '@sinclair/typebox';
+import { AnswerError } from '../lib/answer-error.ts';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/telemetry.ts';
 import type { CallSignal } from '../ports/upstream.ts';
@@ -80,7 +81,7 @@ export class JsonBytes {
 export interface Reply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Written with bigint support; `undefined` sends no body and `Content-Length: 0`. */
+  /** Written with bigint support, or a `JsonText` or `JsonBytes`; `undefined` sends no body and `Content-Length: 0`. */
   readonly json?: unknown;
   /** Finished JSON bytes, sent verbatim. For a finished string use `json: new JsonText(text)`. */
   readonly jsonBytes?: Uint8Array;
@@ -117,7 +118,7 @@ export interface RequestErrorOptions {
 }
 
 /** Thrown by handlers and the gate of REST routes; written in the error shape of the route. */
-export class RequestError extends Error {
+export class RequestError extends AnswerError {
   readonly status: number;
   readonly details: string | undefined;
   readonly headers: Readonly<Record<string, string>>;

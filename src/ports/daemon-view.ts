@@ -45,6 +45,8 @@ export interface InjectedReply {
   readonly status: number;
   /** JSON text; empty without a body. */
   readonly text: string;
+  /** The body of a route that answers with bytes: the very object that the route gave. */
+  readonly bytes?: Uint8Array;
   /** Why there is no answer; only of calls with `faults: 'answered'`. */
   readonly fault?: InjectedFault;
 }

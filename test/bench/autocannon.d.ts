@@ -18,6 +18,7 @@ declare module 'autocannon' {
     readonly duration: number;
     readonly non2xx: number;
     readonly errors: number;
+    readonly statusCodeStats: Readonly<Record<string, { readonly count: number } | undefined>>;
   }
   export default function autocannon(options: Options): Promise<Result>;
 }

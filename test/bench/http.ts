@@ -29,6 +29,8 @@ export interface LoadRequest {
   readonly bodies?: readonly string[];
   /** Asked for in turns instead of the one path. */
   readonly paths?: readonly string[];
+  /** Status of its answers, if it is not 2xx. */
+  readonly status?: number;
 }
 
 export interface LoadOptions {
@@ -92,7 +94,7 @@ interface Target {
   readonly request: LoadRequest;
 }
 
-/** Requests per second of each measurement, pair by pair. Throws when an answer was not 2xx. */
+/** Requests per second of each measurement, pair by pair. Throws when an answer had another status than it should. */
 export async function measureServers(ours: Target, baseline: Target, options: LoadOptions): Promise<LoadSamples> {
   const targets = { ours, baseline };
   const cpu = { ours: [] as number[], baseline: [] as number[] };
@@ -142,8 +144,11 @@ async function load({ server, request }: Target, { connections, seconds }: LoadO
     connections,
     duration: seconds,
   });
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${request.path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
+  const { status } = request;
+  const wrong =
+    status === undefined ? result.non2xx : result.requests.total - (result.statusCodeStats[status]?.count ?? 0);
+  if (wrong > 0 || result.errors > 0)
+    throw new Error(`${request.path}: ${wrong} answers were not ${status ?? '2xx'}, ${result.errors} errors`);
   const spent = before === null ? Number.NaN : (server.cpuUs() ?? Number.NaN) - before;
   const { p50, p99 } = result.latency;
   return { rate: result.requests.total / result.duration, cpuUs: spent / result.requests.total, p50, p99 };

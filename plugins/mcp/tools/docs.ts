@@ -1,4 +1,5 @@
 import MiniSearch from 'minisearch';
+import { equalBytes } from '../../../src/lib/bytes.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { Type } from '../../../src/plugin/plugin.ts';
 import { answered, type Calls, count, defineTool, listOf, type ToolAnswer, ToolError } from '../tool.ts';
@@ -21,8 +22,8 @@ interface Index {
   readonly sections: ReadonlyMap<string, Section>;
 }
 
-/** Answers with a page, by its name. There are some dozens of pages, and no others are found. */
-const pages = new Map<string, ToolAnswer>();
+/** Answers with a page, by its name, and the bytes that they were made of. There are some dozens of pages, and no others are found. */
+const pages = new Map<string, { readonly source: Uint8Array; readonly answer: ToolAnswer }>();
 
 /** Made by the first search; the pages do not change while the daemon runs. */
 let made: Promise<Index> | undefined;
@@ -48,19 +49,7 @@ export const docsTool = defineTool({
     markdown: Type.String({ description: 'The page' }),
   }),
   async run({ query, page, limit = 5 }, calls) {
-    if (page !== undefined) {
-      const markdown = await pageOf(calls, page);
-      const known = pages.get(page);
-      if (known?.data['markdown'] === markdown) return known;
-      const answer = {
-        summary: `The page ${page}.`,
-        data: { markdown },
-        whole: ['markdown'],
-        isLasting: true,
-      } as const;
-      pages.set(page, answer);
-      return answer;
-    }
+    if (page !== undefined) return pageAnswer(page, await calls.bytes(pathOf(page)));
     if (query === undefined) throw new ToolError('query or page is required');
     made ??= readIndex(calls).catch((error: unknown) => {
       made = undefined;
@@ -78,6 +67,16 @@ export const docsTool = defineTool({
   },
 });
 
+/** The same object as long as the page is the same. */
+function pageAnswer(page: string, source: Uint8Array): ToolAnswer {
+  const known = pages.get(page);
+  if (known !== undefined && (known.source === source || equalBytes(known.source, source))) return known.answer;
+  const markdown = Buffer.from(source.buffer, source.byteOffset, source.byteLength).toString();
+  const answer = { summary: `The page ${page}.`, data: { markdown }, whole: ['markdown'], isLasting: true } as const;
+  pages.set(page, { source, answer });
+  return answer;
+}
+
 const nameOf = (id: string): string => id.slice(0, id.indexOf('.html'));
 
 const resultOf = ({ id, page, title, text }: Section) => ({
@@ -89,8 +88,10 @@ const resultOf = ({ id, page, title, text }: Section) => ({
 
 /** A page of the guide as Markdown. Errors: ToolError 404. */
 export async function pageOf(calls: Calls, name: string): Promise<string> {
-  return await calls.text(`${GUIDE}/${encodeURIComponent(name)}.md`);
+  return await calls.text(pathOf(name));
 }
+
+const pathOf = (page: string): string => `${GUIDE}/${encodeURIComponent(page)}.md`;
 
 async function readIndex(calls: Calls): Promise<Index> {
   const found = objectsOf(await calls.get(`${GUIDE}/search.json`)).filter(isSection);

@@ -37,6 +37,8 @@ const SIZES = {
   smoke: { pairs: 1, sessions: 10, payments: 10 },
 } as const;
 const ADDRESS = '1'.repeat(32);
+/** Nobody has named it. */
+const STRANGER = '9'.repeat(43);
 const NETWORK = 'solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1';
 const rpc = (method: string, params: unknown, id: unknown = 1) =>
   JSON.stringify({ jsonrpc: '2.0', id, method, params });
@@ -76,6 +78,7 @@ interface ToolCase {
   readonly says: RegExp;
 }
 
+const GET = { method: 'GET', headers: HEADERS } as const;
 const POST = { method: 'POST', headers: HEADERS } as const;
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -88,6 +91,8 @@ const HEADERS_2026 = {
   'Mcp-Method': 'tools/call',
   'Mcp-Name': 'account',
 };
+const PAGE = { name: 'docs_search', arguments: { page: 'webhooks' } };
+const IDENTITY = { name: 'wallet', arguments: { wallet: STRANGER, view: 'identity' } };
 const ACCOUNT = { name: 'account', arguments: { address: ADDRESS, view: 'raw' } };
 
 const TOOL_CASES: readonly ToolCase[] = [
@@ -107,12 +112,43 @@ const TOOL_CASES: readonly ToolCase[] = [
     behind: { ...POST, path: '/', body: CALL },
     says: /2039280/,
   },
+  {
+    row: 'agents/page',
+    name: 'a page of the guide, twice in the answer; baseline: the page',
+    note: 'tools/call of docs_search, page; GET /docs/guide/webhooks.md, without a key',
+    ours: { ...POST, path: '/mcp', body: rpc('tools/call', PAGE) },
+    behind: { ...GET, path: '/docs/guide/webhooks.md' },
+    says: /Receive an HTTP request/,
+  },
+  {
+    row: 'agents/page-2026',
+    name: 'the same by a client of 2026',
+    note: 'tools/call of docs_search, page; GET /docs/guide/webhooks.md, without a key',
+    ours: {
+      ...POST,
+      headers: { ...HEADERS_2026, 'Mcp-Name': 'docs_search' },
+      path: '/mcp',
+      body: rpc('tools/call', { ...PAGE, _meta: META }),
+    },
+    behind: { ...GET, path: '/docs/guide/webhooks.md' },
+    says: /Receive an HTTP request/,
+  },
+  {
+    row: 'agents/identity',
+    name: 'who an unknown wallet is; baseline: the call, a 404',
+    note: 'tools/call of wallet, identity; GET /v1/wallet/:wallet/identity',
+    ours: { ...POST, path: '/mcp', body: rpc('tools/call', IDENTITY) },
+    behind: { ...GET, path: `/v1/wallet/${STRANGER}/identity`, status: 404 },
+    says: /"identity":null|No identity information/,
+  },
 ];
 
 async function tool(daemon: BenchServer, one: ToolCase, { size, seed, say }: RunOptions): Promise<RowResult> {
   say(one.name);
-  for (const { path, body, ...rest } of [one.ours, one.behind]) {
-    const text = await (await fetch(daemon.url + path, { ...rest, ...(body === undefined ? {} : { body }) })).text();
+  for (const { path, body, status = 200, ...rest } of [one.ours, one.behind]) {
+    const response = await fetch(daemon.url + path, { ...rest, ...(body === undefined ? {} : { body }) });
+    const text = await response.text();
+    assert.equal(response.status, status, `${path}: ${text}`);
     assert.match(text, one.says, `${path}: ${text}`);
     assert.doesNotMatch(text, /"isError":true/, text);
   }

@@ -1,7 +1,7 @@
 /** Answers by `Accept-Encoding`, over real connections. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type IncomingMessage, request } from 'node:http';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import * as zlib from 'node:zlib';
@@ -10,7 +10,7 @@ import fc from 'fast-check';
 import { WebSocket } from 'ws';
 import { acceptedCoding } from '../../../src/http/respond.ts';
 import type { RpcFallback } from '../../../src/plugin/host.ts';
-import { defineRoute, json, type Route } from '../../../src/plugin/plugin.ts';
+import { defineRoute, JsonBytes, json, type Route } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
 import { rawConnect } from '../../helpers/raw-http.ts';
 import { until } from '../../helpers/until.ts';
@@ -33,6 +33,20 @@ function routes(): Route[] {
       path: '/rows',
       query: Type.Object({ count: Type.Integer({ minimum: 0, maximum: 100_000, default: 0 }) }),
       handler: ({ query }) => json(rows(query.count)),
+    }),
+    defineRoute({
+      ...common,
+      path: '/pieces',
+      query: Type.Object({ count: Type.Integer({ minimum: 0, maximum: 100_000, default: 0 }) }),
+      handler: ({ query }) => {
+        const bytes = Buffer.from(JSON.stringify(rows(query.count)));
+        return json(new JsonBytes([bytes.subarray(0, 1), Buffer.alloc(0), bytes.subarray(1, -1), bytes.subarray(-1)]));
+      },
+    }),
+    defineRoute({
+      ...common,
+      path: '/pieces-refused',
+      handler: () => json(new JsonBytes([Buffer.from('{"error":'), Buffer.from('"none"}')]), 404),
     }),
     defineRoute({ ...common, path: '/image', handler: () => ({ status: 200, bytes, contentType: 'image/png' }) }),
     defineRoute({
@@ -74,9 +88,19 @@ interface Answer {
   readonly text: string;
 }
 
-async function ask(path: string, encoding?: string, { method = 'GET', body = '' } = {}): Promise<Answer> {
+interface Asked {
+  readonly method?: string;
+  readonly body?: string;
+  readonly agent?: Agent;
+}
+
+async function ask(path: string, encoding?: string, { method = 'GET', body = '', agent }: Asked = {}): Promise<Answer> {
   const headers = encoding === undefined ? {} : { 'Accept-Encoding': encoding };
-  const sent = request(`${front.url}${path}`, { method, headers: { ...headers, 'X-Api-Key': GOOD_KEY } });
+  const sent = request(`${front.url}${path}`, {
+    method,
+    headers: { ...headers, 'X-Api-Key': GOOD_KEY },
+    ...(agent === undefined ? {} : { agent }),
+  });
   sent.end(body);
   const [response] = (await once(sent, 'response')) as [IncomingMessage];
   const chunks: Buffer[] = [];
@@ -122,6 +146,32 @@ test('answers that are not text, already encoded, or event streams, or that no c
     const { headers } = await ask(path, 'gzip');
     assert.deepEqual([headers['content-encoding'], headers.vary], [coding, undefined], path);
   }
+});
+
+test('an answer in pieces is the same as in one, in every coding, and the next one of its connection follows it', async () => {
+  for (const count of [0, 5, 200, 20_000])
+    for (const encoding of [undefined, 'gzip', '*']) {
+      const whole = await ask(`/rows?count=${count}`, encoding);
+      const pieces = await ask(`/pieces?count=${count}`, encoding);
+      const told = ({ headers }: Answer) =>
+        ['content-type', 'content-encoding', 'content-length', 'vary', 'transfer-encoding'].map(
+          (name) => headers[name],
+        );
+      assert.deepEqual([pieces.text === whole.text, told(pieces)], [true, told(whole)], `${count} ${encoding}`);
+    }
+  const { raw, headers } = await ask('/pieces?count=50', undefined, { method: 'HEAD' });
+  const { raw: whole } = await ask('/rows?count=50');
+  assert.deepEqual([raw.length, headers['content-length']], [0, `${whole.length}`]);
+  assert.equal((await ask('/pieces-refused')).text, '{"error":"none"}');
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const together = await Promise.all(
+    Array.from({ length: 8 }, (_, n) => ask(`/${n % 2 === 0 ? 'pieces' : 'rows'}?count=50`, undefined, { agent })),
+  );
+  agent.destroy();
+  assert.deepEqual(
+    together.map(({ text }) => text),
+    Array(8).fill(whole.toString()),
+  );
 });
 
 test('HEAD has the headers of GET, and no length that would be that of another form', async () => {

@@ -251,6 +251,47 @@ describe('tools for agents', { skip }, () => {
     }
   });
 
+  test('a page whose result is kept is answered like by the package, each time, with its id, alone and among others', async () => {
+    const post = async (body: unknown, coding = 'identity') => {
+      const response = await fetch(`${bed.daemon.apiUrl}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'accept-encoding': coding, 'x-api-key': bed.daemon.key },
+        body: JSON.stringify(body),
+      });
+      const text = await response.text();
+      if (coding === 'identity') assert.equal(response.headers.get('content-length'), String(Buffer.byteLength(text)));
+      return JSON.parse(text) as { id: unknown; result?: ToolResult };
+    };
+    const message = (id: unknown, page: string, more: object = {}) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: 'docs_search', arguments: { page }, ...more },
+    });
+    for (const page of ['first-webhook', 'webhooks', 'no-such-page']) {
+      // The package answers a call with members that are not usual.
+      const { result } = await post(message(0, page, { _meta: { progressToken: 7 } }));
+      for (const id of [1, 'é"', 2, ''])
+        assert.deepEqual(await post(message(id, page)), { jsonrpc: '2.0', id, result });
+      assert.deepEqual((await post(message(1, page), 'gzip')).result, result);
+      const batch = [message(3, page), { jsonrpc: '2.0', id: 4, method: 'ping' }, message(5, page)];
+      assert.deepEqual(await post(batch), [
+        { jsonrpc: '2.0', id: 3, result },
+        { jsonrpc: '2.0', id: 4, result: {} },
+        { jsonrpc: '2.0', id: 5, result },
+      ]);
+    }
+    const markdown = await (await fetch(`${bed.daemon.apiUrl}/docs/guide/webhooks.md`)).text();
+    const { result } = await post(message(6, 'webhooks'));
+    assert.equal(result?.structuredContent?.data['markdown'], markdown);
+    const { status } = await fetch(`${bed.daemon.apiUrl}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-api-key': 'another' },
+      body: JSON.stringify(message(7, 'webhooks')),
+    });
+    assert.equal(status, 401, 'the key counts also for what is kept');
+  });
+
   test('a change is said first, done only with its code, and a code fits nothing else', async () => {
     const settings = { webhookURL: bed.receiver.url, accountAddresses: [bed.wallet], transactionTypes: ['ANY'] };
     const said = await call('change_webhook', { action: 'create', settings });
