@@ -307,9 +307,10 @@ export async function isSoundRun(path: string): Promise<boolean> {
 /** The entries of several runs as one. Errors: as `readRun`. */
 export async function* mergedEntries(runs: readonly IndexRun[]): AsyncGenerator<RunEntry[]> {
   const sources = runs.map((run) => entriesOf(run));
-  const heads = await Promise.all(sources.map(async (source) => (await source.next()).value as RunEntry | undefined));
   let batch: RunEntry[] = [];
   try {
+    const heads: (RunEntry | undefined)[] = [];
+    for (const source of sources) heads.push((await source.next()).value as RunEntry | undefined);
     for (;;) {
       let name: string | undefined;
       for (const head of heads) if (head !== undefined && (name === undefined || head.name < name)) name = head.name;
