@@ -25,7 +25,7 @@ import {
   VERBATIM,
   writeFrame,
 } from './frame.ts';
-import type { IndexMode } from './lookup.ts';
+import type { IndexMode } from './lookup/index.ts';
 import { payloadOf } from './payload.ts';
 import { createSegmentReader, decodedBlock, decodeText } from './reader.ts';
 import { rowsOf } from './rows.ts';

@@ -15,7 +15,7 @@ import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { createLedgerMeter, createLedgerReader, type Ledger, openLedger } from './index.ts';
-import type { IndexMode } from './lookup.ts';
+import type { IndexMode } from './lookup/index.ts';
 import { memoOf } from './memo.ts';
 
 const FLUSH_BLOCKS = 4;

@@ -13,7 +13,7 @@ import { type Scratch, withScratch } from './bytes.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { createOpenFiles, ledgerFailed, listFiles } from './files.ts';
 import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
-import { createIndex, type IndexMode, type LedgerIndex } from './lookup.ts';
+import { createIndex, type IndexMode, type LedgerIndex } from './lookup/index.ts';
 import { memoOf } from './memo.ts';
 import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
 import { rowsOf } from './rows.ts';
