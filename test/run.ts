@@ -12,6 +12,7 @@
  * choose other parts. One PostgreSQL server serves all suites, unless PARHELION_TEST_POSTGRES_URL names one.
  */
 import { execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   existsSync,
@@ -23,11 +24,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { availableParallelism, freemem, tmpdir } from 'node:os';
-import { isAbsolute, join, relative } from 'node:path';
+import { basename, isAbsolute, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../src/lib/coded-error.ts';
 import { listFiles } from './helpers/list-files.ts';
+import { type NewerNode, newerNode } from './helpers/newer-node.ts';
 import { packagesMissing } from './helpers/packages.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
 import { reachedSince } from './helpers/reach.ts';
@@ -45,6 +47,12 @@ const SHARING =
   /^test\/((contract|helpers|repository|simulation)\/|conformance\/(?!agave|archive)|e2e\/(?!cli|crash|dashboard|docs|guide|peers|systemd))/;
 /** Loading a daemon takes 2 s of CPU; parts of the long tier take longer by file. `share-process.mjs` bounds the time of each file. */
 const PER_PROCESS = { short: 14, long: 6 };
+/**
+ * Most of the long tier runs under Node 24, which needs less CPU for it (`newer-node.ts`); one process of ten, and what is about the installed
+ * program, under this one.
+ */
+const STAYS = /\/test\/packaging\//;
+const STAYS_EVERY = 10;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MAX_SLOW = 30;
 /** What each file took when it last ran: the processes that took longest begin first, so that no core is without work at the end. */
@@ -163,12 +171,20 @@ async function main(args: readonly string[]): Promise<number> {
   let code = 1;
   try {
     build([...new Set(members.map(({ file }) => file))], folder);
-    code = await runNode([...foreign, ...processesOf(members, isShort, folder)], {
+    const processes = processesOf(members, isShort, folder);
+    const newer = isShort ? null : newerNode(join(folder, 'compiled'));
+    const own = processes.filter((path) => newer === null || stays(path));
+    const more = {
       ...env,
       PARHELION_TEST_POSTGRES_URL: postgres.url,
       PARHELION_TEST_TIMES: times,
       TMPDIR: temporary,
-    });
+    };
+    code = await runNode([...foreign, ...own], more);
+    if (newer !== null) {
+      const others = processes.filter((path) => !own.includes(path));
+      code = Math.max(code, await runNode(others, more, newer));
+    }
   } finally {
     const { cpu, costs } = printTimes(times, folder);
     const failures = existsSync(`${times}.failed`) ? readFileSync(`${times}.failed`, 'utf8') : '';
@@ -334,16 +350,22 @@ function processesOf(members: readonly Member[], isShort: boolean, folder: strin
   return processes.toSorted((one, other) => other.seconds - one.seconds).map(({ path }) => path);
 }
 
+/** Depends on the name alone, so that a file runs under the same Node alone as beside all others. */
+function stays(path: string): boolean {
+  return STAYS.test(path) || createHash('sha256').update(basename(path)).digest()[0]! % STAYS_EVERY === 0;
+}
+
 function inGroups(members: readonly Member[], most: number): Member[][] {
   return Array.from({ length: Math.ceil(members.length / most) }, (_, index) =>
     members.slice(index * most, (index + 1) * most),
   );
 }
 
-function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
+async function runNode(files: readonly string[], env: Record<string, string>, newer?: NewerNode): Promise<number> {
+  if (files.length === 0) return 0;
   const least = Math.max(2, Math.ceil(1.5 * availableParallelism()));
   const child = spawn(
-    process.execPath,
+    newer?.path ?? process.execPath,
     [
       '--enable-source-maps',
       '--import=./test/helpers/test-process.mjs',
@@ -354,9 +376,15 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1800000',
       ...files,
     ],
-    { cwd: root, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, NODE_ENV: 'test', ...env } },
+    {
+      cwd: root,
+      stdio: ['ignore', 'inherit', 'inherit'],
+      env: { ...process.env, NODE_ENV: 'test', ...env, ...newer?.env },
+    },
   );
-  return new Promise((resolve) => child.once('exit', (code, signal) => resolve(signal === null ? (code ?? 1) : 1)));
+  return await new Promise((resolve) =>
+    child.once('exit', (code, signal) => resolve(signal === null ? (code ?? 1) : 1)),
+  );
 }
 
 try {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
+import { Database } from './sqlite.ts';
 
 /**
  * Whether the daemon with this folder, on SQLite, has stored everything that it follows. Before that an asset is read from the chain, and one

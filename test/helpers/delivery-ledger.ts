@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'better-sqlite3';
 import { sql } from 'kysely';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { BOOTSTRAP_KEY } from './built-daemon.ts';
 import type { TestChain } from './chain.ts';
 import type { Payments } from './payments.ts';
 import type { Receiver } from './receiver.ts';
+import { Database } from './sqlite.ts';
 
 interface Hook {
   readonly id: string;

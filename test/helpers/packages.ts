@@ -30,6 +30,7 @@ export const FOLDERS: readonly PackageFolder[] = [
   { path: 'test/helpers/duckdb', what: 'a reader of exported tables', platform: 'linux-x64', runsScripts: false },
   { path: 'test/helpers/x402', what: 'payments of single calls', platform: null, runsScripts: false },
   { path: 'test/helpers/inspector', what: 'a client of tools', platform: null, runsScripts: false },
+  { path: 'test/helpers/node24', what: 'Node 24 for the long tier', platform: 'linux-x64', runsScripts: false },
   { path: 'test/helpers/sink-servers', what: 'clients of targets of sinks', platform: 'linux-x64', runsScripts: false },
 ];
 

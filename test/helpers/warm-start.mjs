@@ -11,7 +11,7 @@ if (isMainThread) {
   for (const plugin of readdirSync(new URL('plugins', dist))) {
     await import(new URL(`plugins/${plugin}/index.js`, dist).href);
   }
-  await import('better-sqlite3');
+  await import(Number.parseInt(process.versions.node, 10) >= 22 ? 'better-sqlite3-13' : 'better-sqlite3');
   process.stdout.write('warm\n');
   await new Promise((resolve) => process.stdin.once('data', resolve));
   process.stdin.destroy();

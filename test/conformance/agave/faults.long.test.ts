@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair, type PublicKey } from '@solana/web3.js';
-import Database from 'better-sqlite3';
 import { agaveMissing } from '../../helpers/agave.ts';
+import { Database } from '../../helpers/sqlite.ts';
 import { type HistoryItem, walletClient } from '../../helpers/wallet-client.ts';
 import { type AgaveBed, arrivedOnce, caughtUp, eventually, signaturesOf, startBed } from './harness.ts';
 

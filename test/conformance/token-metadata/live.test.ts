@@ -13,9 +13,9 @@ import {
   tokenMetadataUpdateField,
 } from '@solana/spl-token';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
-import Database from 'better-sqlite3';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { Database } from '../../helpers/sqlite.ts';
 
 const LONG_MS = 86_400_000;
 const WAIT_MS = 60_000;

@@ -5,13 +5,13 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import Database from 'better-sqlite3';
 import { sql } from 'kysely';
 import { type CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { openStore } from '../../../src/store/index.ts';
 import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { byCase } from '../../helpers/run-part.ts';
+import { Database } from '../../helpers/sqlite.ts';
 
 const WRITER = new URL('../../helpers/store-writer.ts', import.meta.url).pathname;
 const isCode = (code: string) => (error: unknown) => codeOf(error) === code;

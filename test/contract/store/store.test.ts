@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { SqlValue, Store } from '../../../src/ports/store.ts';
+import { Database } from '../../helpers/sqlite.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 async function createTable(store: Store): Promise<void> {

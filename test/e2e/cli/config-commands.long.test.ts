@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { libraryPath } from '../../../src/store/sqlite-connection.ts';
 import { cliArguments, runCommand } from '../../helpers/daemon.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-cli-'));
@@ -32,7 +33,7 @@ const upstream = { urls: ['http://127.0.0.1:9/secret-path?api-key=hunter2'] };
 
 test('the witness sees sockets, listeners and databases when there are some', () => {
   const script = `
-    import net from 'node:net'; import Database from '${fileURLToPath(import.meta.resolve('better-sqlite3'))}';
+    import net from 'node:net'; import Database from '${libraryPath()}';
     const server = net.createServer().listen(0, () => net.connect(server.address().port).on('connect', () => process.exit()));
     new Database(':memory:');`;
   const seen = spawnSync(process.execPath, ['--import', witness, '--input-type=module', '-e', script], {

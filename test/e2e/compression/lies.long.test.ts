@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'better-sqlite3';
 import type { DaemonParts } from '../../../src/daemon/parts.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { TestDaemon } from '../../helpers/daemon.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
+import { Database } from '../../helpers/sqlite.ts';
 import { chainRoot, lamportsOf, makeTreesBed, proofsOf, type TreesBed, untilTree } from './trees-harness.ts';
 
 type Lie = (block: ChainBlock) => ChainBlock;

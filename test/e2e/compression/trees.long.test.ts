@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { crc32 } from 'node:zlib';
-import Database from 'better-sqlite3';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { nodeOffset } from '../../../src/solana/merkle/path.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
+import { Database } from '../../helpers/sqlite.ts';
 import { chainRoot, makeTreesBed, proofsOf, treeState, untilTree } from './trees-harness.ts';
 
 const SMT1 = Buffer.from(decode32('smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT') ?? []);

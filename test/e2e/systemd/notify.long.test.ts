@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import Database from 'better-sqlite3';
+import { Database } from '../../helpers/sqlite.ts';
 import { eventually, makeConfig, missingProgram, startDaemonService, startReceiver } from './harness.ts';
 
 const skip = missingProgram('python3', 'systemd-notify') ?? false;

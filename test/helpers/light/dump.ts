@@ -1,4 +1,4 @@
-import Database from 'better-sqlite3';
+import { Database } from '../sqlite.ts';
 
 const TREE_PAGES = 2 ** 37;
 /** How to take blocks back is pruned as blocks become final, notes and checks of roots have their own times. */
