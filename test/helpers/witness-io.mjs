@@ -22,6 +22,6 @@ syncBuiltinESMExports();
 const dlopen = process.dlopen;
 process.dlopen = function (module, path, ...rest) {
   const result = dlopen.call(this, module, path, ...rest);
-  if (path.includes('better_sqlite3')) tell('database');
+  if (/better[-_]sqlite3/.test(path)) tell('database');
   return result;
 };
