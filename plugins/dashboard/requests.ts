@@ -25,7 +25,7 @@ export interface RecentRequests {
 export interface KeptRequest extends AnsweredRequest {
   /** Null: bodies are not kept, or this one had to make room. */
   readonly content: {
-    /** As the client named it, such as `localhost:8787`; null if that is no name of a host. */
+    /** What the client called this host, such as `localhost:8787`; null if that is no name of a host. */
     readonly host: string | null;
     readonly path: string;
     readonly query: string;
@@ -41,7 +41,7 @@ export interface KeptRequest extends AnsweredRequest {
   } | null;
 }
 
-/** As it is kept. The body is in latin1, which costs the least; it is decoded when somebody looks. */
+/** What is kept of a request. The body is in latin1, which costs the least; it is decoded when somebody looks. */
 interface Content {
   readonly host: string | undefined;
   readonly path: string;
@@ -52,7 +52,7 @@ interface Content {
 }
 
 const BODY_BYTES = 4_096;
-/** Of the contents of all projects, in one process. */
+/** Bound of the contents of all projects, in one process. */
 const CONTENT_BYTES = 8_388_608;
 const ENTRY_BYTES = 256;
 

@@ -243,7 +243,7 @@ class LastingResult {
     return resultOf(this.#tool, this.#answer, [], this.#maxBytes);
   }
 
-  /** As the start of a message, without the last brace of the result. */
+  /** The start of a message with this result, without the last brace of the result. */
   get head(): Buffer {
     return kept.resultOf(this.#answer, this.#maxBytes, () =>
       Buffer.from(RPC_RESULT_HEAD + JSON.stringify(this.result).slice(0, -1)),
@@ -276,7 +276,8 @@ const errorResult = (text: string): CallToolResult => ({
 // ------------------------------------------------------------------------------------------------------------- messages
 
 /**
- * Answers one message of a client of the generation of 2025, without a session; null for one that gets no answer. The package's own way over web requests takes ten times the CPU for the same answer.
+ * Answers one message of a client of the generation of 2025, without a session; null for one that gets no answer. The package's own way over
+ * web requests takes ten times the CPU for the same answer.
  */
 export async function answerMessage(serving: Serving, message: JSONRPCMessage): Promise<Message | null> {
   if (!('method' in message && 'id' in message)) return null;
@@ -390,7 +391,7 @@ const isClientInfo = ({ name, version, title = '', ...rest }: Record<string, unk
 
 const MODERN_VERSION = '2026-07-28';
 
-/** Of the request, by their names in lower case. */
+/** Headers of the request, by their names in lower case. */
 export type CallHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export async function answerModern(

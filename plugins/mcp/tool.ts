@@ -25,7 +25,7 @@ export interface ToolAnswer {
   readonly data: Readonly<Record<string, unknown>>;
   /** Paths of `data` that are never cut. */
   readonly whole?: readonly string[];
-  /** The same object answers later calls, too: its result is written once. */
+  /** Later calls get this very object, so its result is written once. */
   readonly isLasting?: true;
 }
 
@@ -42,7 +42,7 @@ export interface Calls {
   rpc(method: string, params: unknown): Promise<unknown>;
   /** Content of another kind than JSON. */
   text(path: string): Promise<string>;
-  /** The same as bytes; of content that the daemon keeps, the same object each time. */
+  /** Like `text`, as bytes. Content that the daemon keeps is the same object each time. */
   bytes(path: string): Promise<Uint8Array>;
 }
 

@@ -371,7 +371,7 @@ const blockMethods: readonly MethodRow[] = [
   ],
 ];
 
-/** Of the transaction: all behind the count and its one signature. */
+/** The message of the transaction: all behind the count and its one signature. */
 const MESSAGE = Buffer.from(EXAMPLES.wire, 'base64').subarray(65).toString('base64');
 
 const transactionMethods: readonly MethodRow[] = [

@@ -123,7 +123,7 @@ interface Payment {
   readonly symbol: string;
   /** Lamports or raw units that arrived. */
   readonly amount: bigint;
-  /** Of its memo instruction, if it can name a checkout. */
+  /** Text of its memo instruction, if it can name a checkout. */
   readonly memo: string | null;
   /** What it has bought for calls; null: it pays a sign-up. */
   readonly credits: number | null;

@@ -113,7 +113,7 @@ export class OpenBatch {
 
 export interface BatchBounds {
   readonly slots: number;
-  /** Of rows, or of the texts of blocks. */
+  /** Bound of the rows, or of the texts of blocks. */
   readonly limitBytes: number;
   readonly takes: 'rows' | 'blocks';
   readonly rows: RowParts;
@@ -129,7 +129,7 @@ export interface BatchEvents {
 /** What is read of a table whose rows no block contains. */
 interface EventPlace {
   readonly table: SinkTable;
-  /** Those that are not read yet, with rows. */
+  /** Slots that have rows and are not read yet. */
   readonly slots: number[];
   /** Slots below are read. */
   from: number;

@@ -95,7 +95,7 @@ export function createEventReader({ chain, store, accounts }: EventParts): Event
       await addFixedEvents(tx, { chain, name }, bodies);
       return true;
     });
-    // Of two readers one writes, and the other goes on from there.
+    // When two readers meet, one writes, and the other goes on from there.
     return isOurs ? to : fixedTo;
   };
 

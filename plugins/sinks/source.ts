@@ -63,7 +63,7 @@ export function createBlockSource(parts: SourceParts): BlockSource {
     const config = {
       encoding: 'base64',
       transactionDetails: 'full',
-      // As the ledger has them: a target of whole blocks gets the same from both.
+      // The ledger keeps rewards too: a target of whole blocks gets the same from both.
       rewards: true,
       commitment: 'finalized',
       maxSupportedTransactionVersion: parts.maxVersion,

@@ -462,7 +462,7 @@ function timesOf(
   return { sinceMs, untilMs: untilOf(timeOf(textOption(options, 'until')), now, sinceMs) };
 }
 
-/** As `timesOf`; the older name of the command takes any date, and what is no longer kept is not sent. */
+/** Like `timesOf`, for the older name of the command: it takes any date, and what is no longer kept is not sent. */
 function anyTimesOf(
   options: Options,
   { clock }: ManageContext,

@@ -26,7 +26,7 @@ function healthState(active: boolean, hour: Attempts, day: Attempts): HealthStat
   return failed > ok ? 'failing' : 'working';
 }
 
-/** As the API shows it; times are ISO 8601. */
+/** What the API shows of a webhook's health; times are ISO 8601. */
 export interface HealthView {
   readonly webhookID: string;
   readonly state: HealthState;

@@ -20,7 +20,7 @@ type ContactFormat = (typeof CONTACT_FORMATS)[number];
 
 /** Where a project wants to be told. */
 interface Contact {
-  /** Of an e-mail: `mailto:ADDRESS`. */
+  /** An e-mail goes to `mailto:ADDRESS`. */
   readonly url: string;
   readonly format: ContactFormat;
 }

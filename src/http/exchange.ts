@@ -14,7 +14,7 @@ import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
 import type { Target } from './router.ts';
 
-/** Of an answer that tells of a failure. */
+/** Characters that are kept of an answer that tells of a failure. */
 const FAILURE_CHARS = 2_048;
 
 /** nginx's status for a client that disconnected. */

@@ -30,7 +30,8 @@ export interface JoinedHistoryParts {
  * and what is older of an upstream.
  *
  * Each seam is checked: both sides share a row or a slot. What is held is never replaced by a shorter list of an upstream, and rows of an
- * upstream count only above and below what is held; what it lacks is asked of itself, because another one may have it. Where a part is missing between two others, or may be missing at the end because no
+ * upstream count only above and below what is held; what it lacks is asked of itself, because another one may have it. Where a part is missing
+ * between two others, or may be missing at the end because no
  * upstream answers, the list says so (`missing`). It ends like that of a node (`pruned`) only where nobody has anything older.
  */
 export function createJoinedHistory({ past, chain, clock }: JoinedHistoryParts): JoinedHistory {

@@ -108,7 +108,7 @@ export interface AnsweredRequest {
 
 /** What an answered request contained. Valid during the call of its listener: what is kept must be copied. Keys are not masked. */
 export interface RequestContent {
-  /** As the client named it; undefined in requests of HTTP/1.0. */
+  /** What the client called this host; undefined in requests of HTTP/1.0. */
   readonly host: string | undefined;
   readonly path: string;
   /** Without the `?`. */

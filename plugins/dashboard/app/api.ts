@@ -226,7 +226,7 @@ export interface HookHealth {
   readonly webhookID: string;
   readonly state: 'working' | 'failing' | 'idle' | 'off';
   readonly attempts: { readonly succeeded: number; readonly failed: number };
-  /** Of the last 24 hours, 0 to 1. */
+  /** Share of the last 24 hours, 0 to 1. */
   readonly successRate: number | null;
   readonly lastDeliveredAt: string | null;
   readonly waiting: number;

@@ -88,7 +88,7 @@ export function Palette({ pages, onClose }: { pages: readonly Command[]; onClose
         }}
       >
         <input
-          // Of a field of type search Escape would first empty it.
+          // In a field of type search, Escape would first empty it.
           type="text"
           role="combobox"
           aria-label="Page, webhook, project, address or signature"

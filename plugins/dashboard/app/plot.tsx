@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type UPlot from 'uplot';
 import { short, utc } from './format.ts';
 
-/** As many as `--series-*` of the style. */
+/** The style has this many colors, `--series-*`. */
 export const SERIES_COLORS = 12;
 
 export interface Line {

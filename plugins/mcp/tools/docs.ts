@@ -67,7 +67,7 @@ export const docsTool = defineTool({
   },
 });
 
-/** The same object as long as the page is the same. */
+/** While the page does not change, each call gets the same object. */
 function pageAnswer(page: string, source: Uint8Array): ToolAnswer {
   const known = pages.get(page);
   if (known !== undefined && (known.source === source || equalBytes(known.source, source))) return known.answer;

@@ -55,7 +55,7 @@ const PACKAGE = { name: '@x402/svm', version: '2.27.0' } as const;
 const LIMITS = { maxComputeUnits: 60_000, maxPriorityFeeMicroLamports: 50_000, maxRequiredSignatures: 2 } as const;
 const [UNIT_LIMIT, UNIT_PRICE] = [2, 3];
 const CALL = { tenant: OWN_WORK } as const;
-/** Of the first signature in a transaction of one or two. */
+/** Where the first signature begins in a transaction of one or two. */
 const SIGNATURE_AT = 1;
 
 export interface OfficialSchemes {

@@ -6,7 +6,7 @@ import { peekWire, type WirePeek } from '../../../src/solana/decode/walk-wire.ts
 import { MEMO_PROGRAMS, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 
 export interface ShownPayment {
-  /** Of the protocol. */
+  /** Version of the protocol. */
   readonly version: 1 | 2;
   /** The whole payload, for the verifier. */
   readonly payload: Readonly<Record<string, unknown>>;

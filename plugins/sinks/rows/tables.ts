@@ -208,6 +208,6 @@ export const ALL_TABLES: readonly SinkTable[] = [...SINK_TABLES, ...EVENT_TABLES
 
 export const SINK_TABLE_NAMES: readonly string[] = SINK_TABLES.map(({ name }) => name);
 
-/** Those of `names` whose rows no block contains. */
+/** The tables among `names` whose rows no block contains. */
 export const eventTableNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => EVENT_TABLES.some((table) => table.name === name));

@@ -75,7 +75,7 @@ interface Admin {
 }
 
 const CLIENT = { name: '@platformatic/kafka', version: '1.35.0' };
-/** Of a request, and of a transaction: a batch is sent within it. */
+/** Limit of a request, and of a transaction: a batch is sent within it. */
 const TIMEOUT_MS = 30_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 /** Brokers ask for patience while they end the transaction before. */

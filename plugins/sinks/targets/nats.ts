@@ -192,7 +192,7 @@ class NatsLog implements RowLog<number> {
         throw refused(
           `sink ${sink.name}: stream ${stream} has lost its messages, and with them the position: delete the stream to begin again`,
         );
-      // As it was before: what came since is another writer's.
+      // The last sequence before this write: what came since is another writer's.
       this.#last = state.last_seq;
       return message === null ? null : message.string();
     });

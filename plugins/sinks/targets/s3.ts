@@ -79,7 +79,7 @@ type Call = (url: string, call: PeerCall) => Promise<Response>;
 /** Objects below a prefix. Errors: SINKS_UNREACHABLE, SINKS_REFUSED. */
 class Bucket {
   readonly #name: string;
-  /** Of the bucket, and the prefix in it, with its slash. */
+  /** Address of the bucket, and the prefix in it, with its slash. */
   readonly #root: string;
   readonly #prefix: string;
   readonly #call: Call;
