@@ -15,7 +15,7 @@ import type { FilterOptions } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, type MessageLimits, readMessages, STATUS, statusOf } from './grpc-server.ts';
 import type { Hub } from './hub/index.ts';
 import type { PassOn } from './pass-on.ts';
-import { type StreamReader, startReader } from './reader.ts';
+import { type StreamReader, startReader } from './reader/index.ts';
 import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';
 import { encodeAnswer } from './wire/updates.ts';
 

@@ -18,7 +18,7 @@ import { createSfc32 } from '../../../test/helpers/sfc32.ts';
 import { until } from '../../../test/helpers/until.ts';
 import { compileFilters } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
-import { createUpdateFeed } from '../reader.ts';
+import { createUpdateFeed } from '../reader/update-feed.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
 import { type Batch, type Board, createHub, type Feed, type Reader } from './index.ts';
 
