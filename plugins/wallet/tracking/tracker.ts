@@ -16,14 +16,11 @@ import {
 } from '../store/wallets.ts';
 import { refusedAs503 } from '../wallet-route.ts';
 import type { FetchedTransaction } from './chain-history.ts';
-import {
-  createPlaceResolver,
-  createTransactionCache,
-  createView,
-  type ShownPlace,
-  type TrackerParts,
-} from './create-view.ts';
+import { createView, type ShownPlace } from './create-view.ts';
 import { createDirectViews, type DirectViews } from './direct-view.ts';
+import { createTransactionCache } from './loaded-transactions.ts';
+import type { TrackerParts } from './parts.ts';
+import { createPlaceResolver } from './provisional-places.ts';
 import { isNotIndexed, type Loaded, noChain, type PageRange, type ViewRow, type WalletView } from './view.ts';
 
 /** Opens the histories of wallets. A requested wallet is indexed from then on. */
@@ -38,7 +35,6 @@ export interface Tracker {
 const ASKED_MS = 3_600_000;
 const SCHEDULED_MS = 1_000;
 const SCHEDULED_KEPT = 10_000;
-/** Pairs of project and wallet whose last request time is cached. */
 /** Upstreams are asked for the missing past of a wallet again after this time. */
 const LOOK_AGAIN_MS = 5_000;
 const WANTED_KEPT = 20_000;
