@@ -1,124 +1,55 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
-import { type Clock, defineRoute, json, RequestError, type Route, type Tag, Type } from '../../src/plugin/plugin.ts';
+import { defineRoute, json, RequestError, type Route, type Tag, Type } from '../../src/plugin/plugin.ts';
+import {
+  createHostedAccounts,
+  type HostedAccountParts,
+  type HostedAccounts,
+  type HostedProject,
+  PRICE_ID,
+  parsedJson,
+} from './hosted-accounts.ts';
 
-/**
- * The sign-up as clients of the hosted service speak it (helius-sdk 3.2, `auth`): a signed message, a checkout that is paid in USDC with its id
- * as memo, a project, a key. The id of a checkout is what it says and a code of the server, so nothing is stored before a payment.
- */
-export interface HostedParts {
-  readonly clock: Clock;
-  readonly tag: Tag;
-  readonly treasury: string;
-  /** Mint of the currency, and the price. */
-  readonly usdc: { readonly mint: string; readonly cents: number };
-  /** Signs tokens and ids; the same in all processes and after a restart. */
-  secret(): Promise<Buffer>;
-  verify(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean;
-  /** Gives the wallet what the payment with this memo has bought, once. `waiting`: the payment is not final yet. */
-  settle(wallet: string, memo: string): Promise<'unpaid' | 'waiting' | 'given'>;
-  /** Memos of payments of the wallet that bought nothing yet. */
-  openMemos(wallet: string): Promise<readonly string[]>;
-  project(wallet: string): Promise<HostedProject | null>;
-  /** Installs a new key and returns it. Errors: RequestError. */
-  addKey(projectId: string): Promise<string>;
-}
-
-export interface HostedProject {
-  readonly id: string;
-  readonly name: string;
-  /** Unix milliseconds. */
-  readonly createdAt: number;
-}
-
-/** What the wire calls the one plan that is sold here, and its price. */
+/** What the wire calls the one plan that is sold here. */
 const PLAN = 'agent_v4';
-const PRICE_ID = 'agent';
 /** How far the clock of a client may be off, in milliseconds. */
 const MESSAGE_MS = 120_000;
-const TOKEN_MS = 3_600_000;
-const CHECKOUT_MS = 1_800_000;
 const CYCLE_MS = 30 * 86_400_000;
-const CENTS_PER_DOLLAR = 100;
-const CODE_LENGTH = 16;
 const BODY_BYTES = 8_192;
 
 const anyObject = (description: string) => Type.Object({}, { additionalProperties: true, description });
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer() });
 const idParams = Type.Object({ id: Type.String({ minLength: 1, maxLength: 64, description: 'Id' }) });
 
-type Headers = Readonly<Record<string, string | string[] | undefined>>;
+export interface HostedParts extends HostedAccountParts {
+  readonly tag: Tag;
+}
 
+interface RouteParts {
+  readonly parts: HostedParts;
+  readonly accounts: HostedAccounts;
+  readonly common: {
+    readonly tag: Tag;
+    readonly auth: 'none';
+    readonly errors: 'plain';
+    readonly bodyLimitBytes: number;
+  };
+}
+
+const replies = { 200: anyObject('In the form of the hosted service'), 400: refusal, 401: refusal, 404: refusal };
+
+/**
+ * The sign-up as clients of the hosted service speak it (helius-sdk 3.2, `auth`): a signed message, a checkout that is paid in USDC with its id
+ * as memo, a project, a key. The id of a checkout is what it says and a code of the server, so nothing is stored before a payment.
+ */
 export function hostedRoutes(parts: HostedParts): readonly Route[] {
-  const { clock, tag, treasury, usdc } = parts;
-  const common = { tag, auth: 'none', errors: 'plain', bodyLimitBytes: BODY_BYTES } as const;
-  const replies = { 200: anyObject('In the form of the hosted service'), 400: refusal, 401: refusal, 404: refusal };
+  const common = { tag: parts.tag, auth: 'none', errors: 'plain', bodyLimitBytes: BODY_BYTES } as const;
+  const route = { parts, common, accounts: createHostedAccounts(parts) };
+  return [...signInRoutes(route), ...projectRoutes(route), ...checkoutRoutes(route)];
+}
 
-  const sign = async (text: string): Promise<string> =>
-    createHmac('sha256', await parts.secret())
-      .update(text)
-      .digest('base64url');
-
-  async function walletOf(headers: Headers): Promise<string> {
-    const [, head = '', body = '', code = ''] =
-      /^Bearer ([\w-]+)\.([\w-]+)\.([\w-]+)$/.exec(String(headers['authorization'] ?? '')) ?? [];
-    const claims: unknown = code !== '' && isSame(code, await sign(`${head}.${body}`)) ? parsed(body) : null;
-    if (!isPlainObject(claims) || typeof claims['sub'] !== 'string' || Number(claims['exp']) * 1_000 <= clock.now())
-      throw new RequestError(401, 'The token is missing, wrong or expired: sign in again');
-    return claims['sub'];
-  }
-
-  const codeOf = async (wallet: string, says: string) =>
-    (await sign(`checkout ${wallet} ${says}`)).slice(0, CODE_LENGTH);
-
-  /** A checkout of the wallet by its id. Throws 404 for any other id. */
-  async function checkoutOf(wallet: string, id: string) {
-    const [, says = '', expires = '', cents = '', code = ''] = /^(ck-([0-9a-z]+)-([0-9a-z]+))-([\w-]+)$/.exec(id) ?? [];
-    if (code === '' || !isSame(code, await codeOf(wallet, says)))
-      throw new RequestError(404, 'There is no such checkout');
-    return { id, expiresAt: Number.parseInt(expires, 36), cents: Number.parseInt(cents, 36) };
-  }
-
-  async function newCheckout(wallet: string) {
-    const expiresAt = clock.now() + CHECKOUT_MS;
-    const says = `ck-${expiresAt.toString(36)}-${usdc.cents.toString(36)}`;
-    return { id: `${says}-${await codeOf(wallet, says)}`, expiresAt, cents: usdc.cents };
-  }
-
-  const shown = ({ id, expiresAt, cents }: Awaited<ReturnType<typeof newCheckout>>, status: string) => ({
-    id,
-    status,
-    amount: cents,
-    destinationWallet: treasury,
-    solanaPayUrl: `solana:${treasury}?amount=${cents / CENTS_PER_DOLLAR}&spl-token=${usdc.mint}&memo=${id}`,
-    expiresAt: new Date(expiresAt).toISOString(),
-    createdAt: new Date(expiresAt - CHECKOUT_MS).toISOString(),
-    priceId: PRICE_ID,
-  });
-
-  /** A payment counts whenever it arrives; an id without one ends. */
-  async function statusOf(wallet: string, id: string) {
-    const checkout = await checkoutOf(wallet, id);
-    const payment = await parts.settle(wallet, id);
-    if (payment === 'given') return { ...STATUS.complete, checkout };
-    if (payment === 'waiting') return { ...STATUS.confirming, checkout };
-    return { ...(checkout.expiresAt <= clock.now() ? STATUS.expired : STATUS.unpaid), checkout };
-  }
-
-  /** The project of a wallet, after what it has paid was given to it. */
-  async function projectOf(wallet: string): Promise<HostedProject | null> {
-    for (const memo of await parts.openMemos(wallet))
-      if (await checkoutOf(wallet, memo).catch(() => null)) await parts.settle(wallet, memo);
-    return await parts.project(wallet);
-  }
-
-  async function ownProject(headers: Headers, id: string): Promise<HostedProject> {
-    const project = await projectOf(await walletOf(headers));
-    if (project === null || project.id !== id) throw new RequestError(404, 'There is no such project');
-    return project;
-  }
-
+function signInRoutes({ parts, common, accounts: { tokenOf } }: RouteParts): readonly Route[] {
+  const { clock } = parts;
   return [
     defineRoute({
       ...common,
@@ -134,19 +65,23 @@ export function hostedRoutes(parts: HostedParts): readonly Route[] {
       async handler({ body: { message, signature, userID: wallet } }) {
         const [publicKey, bytes] = [decode32(wallet), decode(signature)];
         if (publicKey === null || bytes === null) throw new RequestError(400, 'userID or signature is not base58');
-        const said: unknown = parsedText(message);
+        const said: unknown = parsedJson(message);
         const timestamp = isPlainObject(said) ? Number(said['timestamp']) : Number.NaN;
         if (!(Math.abs(clock.now() - timestamp) <= MESSAGE_MS))
           throw new RequestError(401, 'The message is not of this moment: check the clock');
         if (!parts.verify(publicKey, Buffer.from(message), bytes))
           throw new RequestError(401, 'The message is not signed by this wallet');
-        const seconds = Math.floor(clock.now() / 1_000);
-        const claims = { sub: wallet, iat: seconds, exp: seconds + TOKEN_MS / 1_000 };
-        const text = `${encoded({ alg: 'HS256', typ: 'JWT' })}.${encoded(claims)}`;
         const newUser = (await parts.project(wallet)) === null;
-        return json({ token: `${text}.${await sign(text)}`, refId: wallet, newUser });
+        return json({ token: await tokenOf(wallet), refId: wallet, newUser });
       },
     }),
+  ];
+}
+
+function projectRoutes({ parts, common, accounts }: RouteParts): readonly Route[] {
+  const { clock } = parts;
+  const { walletOf, projectOf, ownProject } = accounts;
+  return [
     defineRoute({
       ...common,
       method: 'GET',
@@ -200,6 +135,13 @@ export function hostedRoutes(parts: HostedParts): readonly Route[] {
         });
       },
     }),
+  ];
+}
+
+function checkoutRoutes({ parts, common, accounts }: RouteParts): readonly Route[] {
+  const { treasury, usdc } = parts;
+  const { walletOf, newCheckout, shown, statusOf } = accounts;
+  return [
     defineRoute({
       ...common,
       method: 'GET',
@@ -290,37 +232,6 @@ export function hostedRoutes(parts: HostedParts): readonly Route[] {
   ];
 }
 
-const STATUS = {
-  unpaid: {
-    status: 'pending',
-    phase: 'confirming',
-    subscriptionActive: false,
-    readyToRedirect: false,
-    message: 'No payment with this memo has been seen',
-  },
-  confirming: {
-    status: 'pending',
-    phase: 'activating',
-    subscriptionActive: false,
-    readyToRedirect: false,
-    message: 'The payment was seen and is not final yet',
-  },
-  complete: {
-    status: 'completed',
-    phase: 'complete',
-    subscriptionActive: true,
-    readyToRedirect: true,
-    message: 'The payment is final and the project exists',
-  },
-  expired: {
-    status: 'expired',
-    phase: 'expired',
-    subscriptionActive: false,
-    readyToRedirect: false,
-    message: 'The time to pay is over; a payment that arrives still counts',
-  },
-} as const;
-
 function demandPrice(priceId: string | undefined, coupon: string | undefined): void {
   if (priceId !== PRICE_ID) throw new RequestError(400, `priceId must be ${PRICE_ID}: there is one plan`);
   if (coupon !== undefined && coupon !== '') throw new RequestError(400, 'There are no coupons');
@@ -353,21 +264,4 @@ function projectShown(project: HostedProject, wallet: string) {
     users: [{ id: wallet, role: 'Owner' }],
     dnsRecords: [],
   };
-}
-
-const encoded = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-const parsed = (text: string): unknown => parsedText(Buffer.from(text, 'base64url').toString());
-
-/** Null for a text that is not JSON. */
-function parsedText(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
-function isSame(one: string, other: string): boolean {
-  const [a, b] = [Buffer.from(one), Buffer.from(other)];
-  return a.length === b.length && timingSafeEqual(a, b);
 }
