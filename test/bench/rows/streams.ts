@@ -52,11 +52,14 @@ interface Fan {
   stop(): Promise<void>;
 }
 
+/** The time of all updates: the length of the time in one depends on it, and readers are done after a number of bytes. */
+const NOW_MS = 1_764_500_000_999;
+
 async function startOurs(
   blocks: () => LedgerReader | null = () => null,
   limits: Partial<StreamsConfig['grpc']> = { maxQueuedBytes: 1_073_741_824 },
 ): Promise<Fan> {
-  const clock = createSystemClock();
+  const clock = { ...createSystemClock(), now: () => NOW_MS };
   const metrics = createMetricsRegistry().scope('streams');
   const config = Value.Default(streamsConfig, { grpc: limits }) as StreamsConfig;
   const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks });
@@ -126,7 +129,7 @@ async function startBare(blocks: readonly ChainBlock[]): Promise<Fan> {
 }
 
 function joinedFrames(block: ChainBlock): Buffer[] {
-  const updates = createBlockUpdates(block, Date.now());
+  const updates = createBlockUpdates(block, NOW_MS);
   const labels = encodeLabels(['all']);
   const frames = block.transactions.map(({ index }) => {
     const body = Buffer.concat([labels, updates.transaction(index)]);
