@@ -299,8 +299,9 @@ function createEnder(): (ending: Ending) => void {
     waiting = [];
     for (const { response, content, encoding } of endings)
       if (content instanceof JsonBytes) {
-        for (const piece of content.pieces) response.write(piece);
-        response.end();
+        const last = content.pieces.length - 1;
+        for (let at = 0; at < last; at++) response.write(content.pieces[at]);
+        response.end(content.pieces[last]);
       } else response.end(content, encoding);
   };
   return (ending) => {
