@@ -1,5 +1,5 @@
 /**
- * Node 24 for most of the long tier: a daemon starts there with two thirds of the CPU, because Node keeps what it has compiled of a module on
+ * Node 24 for most of the long tier: a daemon starts there with 0.6 to 0.8 times the CPU, because Node keeps what it has compiled of a module on
  * disk for the next process. The binary and its SQLite come with `npm run packages`.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
