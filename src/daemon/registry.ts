@@ -198,10 +198,13 @@ async function importPlugin(path: string, isBuiltIn: boolean): Promise<unknown> 
 }
 
 async function prepareFor(path: string): Promise<void> {
-  const isBuilt = extname(fileURLToPath(import.meta.url)) === '.js';
-  const reader = path.endsWith('.ts') && isBuilt ? await readTypeScript() : 'tsx';
-  bindPackageNames(path, reader);
+  if (path.endsWith('.ts') && isBuilt) typeScriptReader = await readTypeScript();
+  bindPackageNames(path);
 }
+
+const isBuilt = extname(fileURLToPath(import.meta.url)) === '.js';
+/** Who reads TypeScript in this process: the sources themselves need tsx. */
+let typeScriptReader: 'tsx' | 'node' = isBuilt ? 'node' : 'tsx';
 
 /** Who reads TypeScript: tsx if it is installed, which reads all of it; otherwise Node itself, which removes types from 22.18 on. */
 async function readTypeScript(): Promise<'tsx' | 'node'> {
@@ -384,13 +387,15 @@ const NAMES = { 'parhelion/plugin': '../plugin/plugin', 'parhelion/kit': '../run
  * Node treats a file that contains `import` or `export` as a module even when no package.json says so. The TypeScript loader does not,
  * and its `require` ignores hooks. The hook therefore inspects the files in the folder of the entry. The hooks registered last run first.
  */
-function bindPackageNames(path: string, reader: 'tsx' | 'node'): void {
+function bindPackageNames(path: string): void {
   const extension = extname(fileURLToPath(import.meta.url));
   const bound = Object.fromEntries(
     Object.entries(NAMES).map(([name, file]) => [name, new URL(`${file}${extension}`, import.meta.url).href]),
   );
   const folder = `${pathToFileURL(dirname(path)).href}/`;
-  const typescript = reader === 'tsx' ? 'module' : 'module-typescript';
+  const typescript = typeScriptReader === 'tsx' ? 'module' : 'module-typescript';
+  // Node 22 and newer leave a format open until they have read the file; tsx takes that for CommonJS.
+  const isOpen = typeScriptReader === 'tsx' ? /^(?!module)/ : /^commonjs/;
   const hook = `import { readFileSync } from 'node:fs';
   import { fileURLToPath } from 'node:url';
   const bound = new Map(Object.entries(${JSON.stringify(bound)}));
@@ -400,7 +405,7 @@ function bindPackageNames(path: string, reader: 'tsx' | 'node'): void {
     const found = await next(specifier, context);
     const file = found.url.split('?')[0];
     const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');
-    if (!isOwn || !/\\.[jt]s$/.test(file) || /^module/.test(found.format ?? '') || !isModule(file)) return found;
+    if (!isOwn || !/\\.[jt]s$/.test(file) || !${isOpen}.test(found.format ?? '') || !isModule(file)) return found;
     return { ...found, format: file.endsWith('.ts') ? '${typescript}' : 'module' };
   }`;
   nodeModule.register(`data:text/javascript,${encodeURIComponent(hook)}`);

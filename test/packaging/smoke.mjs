@@ -43,10 +43,17 @@ function ownPlugin(run, dir) {
     const config = Type.Object({}, { additionalProperties: false, default: {} });
     export default definePlugin({ id: 'own', apiVersion: API_VERSION, summary, config, provision() {} });`;
   writeFileSync(join(dir, 'own.ts'), source);
-  writeFileSync(join(dir, 'own.yaml'), 'plugins: [access, ./own.ts]\nupstream: { urls: [http://127.0.0.1:9] }\n');
+  // A plugin in JavaScript may import TypeScript too.
+  writeFileSync(join(dir, 'words.ts'), `export const summary: string = 'another of our own';`);
+  const other = source.replace("const summary: string = 'one of our own';", `import { summary } from './words.ts';`);
+  writeFileSync(join(dir, 'other.js'), other.replace(`id: 'own'`, `id: 'other'`));
+  const plugins = process.features.typescript ? '[access, ./own.ts, ./other.js]' : '[access, ./own.ts]';
+  writeFileSync(join(dir, 'own.yaml'), `plugins: ${plugins}\nupstream: { urls: [http://127.0.0.1:9] }\n`);
   const listed = run(['list-plugins', '--config', 'own.yaml']);
   // Node reads TypeScript by itself from 22.18 on; before that the package tsx does, which is not installed here.
-  if (process.features.typescript) assert.match(listed.stdout, /own +one of our own/, listed.stderr);
+  if (process.features.typescript)
+    for (const line of [/own +one of our own/, /other +another of our own/])
+      assert.match(listed.stdout, line, listed.stderr);
   else assert.match(listed.stderr, /PLUGIN_NOT_FOUND.*TypeScript needs Node 22\.18 or newer, or the package tsx/);
 }
 
