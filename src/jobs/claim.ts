@@ -2,6 +2,7 @@ import type { Job, JobKind } from '../plugin/plugin.ts';
 import type { StoreTx } from '../ports/store.ts';
 import { type Candidate, chooseJobs, type DueQuestion, findDue, type GroupWalk, groupKey, type Room } from './due.ts';
 import { createParameters, ONCE_LANE, type Parameters, padded, query } from './table.ts';
+import { OUTBOX, sqlChange } from './transitions.ts';
 
 /** A job with a lease of this process. */
 export interface ClaimedJob {
@@ -143,6 +144,7 @@ interface ClaimedRow {
   readonly created_at: number;
 }
 
+const CLAIM = sqlChange(OUTBOX.claim);
 const RETURNED = 'id, kind, key, grp, payload, slot, lane, attempts, claims, lost, run_at, created_at';
 
 async function lease(
@@ -163,9 +165,9 @@ async function lease(
     // Rows that the outbox' owner is changing at this moment are skipped.
     const free =
       tx.dialect === 'postgres'
-        ? `(select id from outbox where id in (${list.join(',')}) and state = 'pending' for update skip locked)`
-        : `(${list.join(',')}) and state = 'pending'`;
-    const text = `update outbox set state = 'running', claims = claims + 1, lease_until = ${until}, owner = ${mark}
+        ? `(select id from outbox where id in (${list.join(',')}) and ${CLAIM.isFrom} for update skip locked)`
+        : `(${list.join(',')}) and ${CLAIM.isFrom}`;
+    const text = `update outbox set state = ${CLAIM.literal}, claims = claims + 1, lease_until = ${until}, owner = ${mark}
       where id in ${free} returning ${RETURNED}`;
     for (const row of await query<ClaimedRow>(tx.db, text, parameters)) byId.set(row.id, claimedOf(row));
   }

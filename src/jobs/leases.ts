@@ -8,6 +8,7 @@ import { AHEAD_WAIT_MS, type ClaimedJob, claimRows, leaseMsOf } from './claim.ts
 import type { JobMetrics } from './metrics.ts';
 import { endOfClaim } from './outbox.ts';
 import { change, createParameters, query } from './table.ts';
+import { OUTBOX, sqlChange } from './transitions.ts';
 
 interface SweeperOptions {
   readonly store: Store;
@@ -121,6 +122,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 }
 
 const GIVEN_AT_ONCE = 256;
+const EXPIRED = sqlChange(OUTBOX['lease expired']);
+const EXPIRED_TOO_OFTEN = sqlChange(OUTBOX['lease expired too often']);
+const PROCESS_ENDED = sqlChange(OUTBOX['process ended']);
+const GIVE_BACK = sqlChange(OUTBOX['give back']);
 const LOST = 'the process that ran it ended without an outcome';
 
 /**
@@ -130,10 +135,10 @@ const LOST = 'the process that ran it ended without an outcome';
 async function returnExpired(tx: StoreTx, now: number, maxLost: number): Promise<number> {
   const parameters = createParameters(tx.dialect);
   const limit = parameters.add(maxLost);
-  const text = `update outbox set state = case when lost + 1 >= ${limit} then 'failed' else 'pending' end,
+  const text = `update outbox set state = case when lost + 1 >= ${limit} then ${EXPIRED_TOO_OFTEN.literal} else ${EXPIRED.literal} end,
       finished_at = case when lost + 1 >= ${parameters.add(maxLost)} then cast(${parameters.add(now)} as bigint) end,
       lost = lost + 1, is_forked = 0, lease_until = null, owner = null, error = '${LOST}'
-    where state = 'running' and lease_until < ${parameters.add(now)}`;
+    where ${EXPIRED.isFrom} and lease_until < ${parameters.add(now)}`;
   return await change(tx.db, text, parameters);
 }
 
@@ -154,9 +159,9 @@ const AT_ONCE_PART = 2;
 /** Returns the jobs of a process that has ended to `pending`, without waiting for their leases. Returns how many there were. */
 async function returnAbandoned(tx: StoreTx, owner: string, maxLost: number): Promise<number> {
   const parameters = createParameters(tx.dialect);
-  const text = `update outbox set state = 'pending', lost = lost + 1, is_forked = 0, lease_until = null, owner = null,
+  const text = `update outbox set state = ${PROCESS_ENDED.literal}, lost = lost + 1, is_forked = 0, lease_until = null, owner = null,
       error = '${LOST}'
-    where state = 'running' and lease_until > 0 and owner = cast(${parameters.add(owner)} as text) || ':' || claims
+    where ${PROCESS_ENDED.isFrom} and lease_until > 0 and owner = cast(${parameters.add(owner)} as text) || ':' || claims
       and lost < ${parameters.add(Math.floor(maxLost / AT_ONCE_PART))}`;
   return await change(tx.db, text, parameters);
 }
@@ -165,10 +170,10 @@ async function returnAbandoned(tx: StoreTx, owner: string, maxLost: number): Pro
 export async function giveBack(tx: StoreTx, jobs: readonly ClaimedJob[], now: number): Promise<void> {
   for (let from = 0; from < jobs.length; from += GIVEN_AT_ONCE) {
     const parameters = createParameters(tx.dialect);
-    const pending = { state: "'pending'", holdReason: 'null', finishedAt: 'null', error: 'outbox.error' };
+    const pending = { state: GIVE_BACK.literal, holdReason: 'null', finishedAt: 'null', error: 'outbox.error' };
     const text = `with v(id, claims) as (values ${claimRows(jobs.slice(from, from + GIVEN_AT_ONCE), parameters)})
       update outbox set lease_until = null, owner = null, claims = outbox.claims - 1, ${endOfClaim('true', parameters.add(now), pending)}
-      from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'`;
+      from v where outbox.id = v.id and outbox.claims = v.claims and outbox.${GIVE_BACK.isFrom}`;
     await change(tx.db, text, parameters);
   }
 }

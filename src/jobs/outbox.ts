@@ -14,6 +14,7 @@ import {
   type Parameters,
   query,
 } from './table.ts';
+import { OUTBOX, type OutboxEvent, sqlChange } from './transitions.ts';
 
 const DEFAULT_PAGE = 50;
 const LONGEST_PAGE = 1_000;
@@ -21,6 +22,20 @@ const MAX_CHANGED = 10_000;
 const MAX_COUNTED = 1_000_000;
 const PRUNE_BATCH = 1_000;
 const STATES: readonly JobState[] = ['pending', 'running', 'done', 'failed', 'discarded', 'held'];
+
+const CHANGES = {
+  requeue: sqlChange(OUTBOX.requeue),
+  hasten: sqlChange(OUTBOX.hasten),
+  hold: sqlChange(OUTBOX.hold),
+  release: sqlChange(OUTBOX.release),
+  discard: sqlChange(OUTBOX.discard),
+  'finish done': sqlChange(OUTBOX['finish done']),
+  'finish failed': sqlChange(OUTBOX['finish failed']),
+} as const satisfies Partial<Record<OutboxEvent, unknown>>;
+const TAKE = sqlChange(OUTBOX.take);
+const RETURN_TAKEN = sqlChange(OUTBOX['return taken']);
+const ROLL_BACK = sqlChange(OUTBOX['roll back']);
+const FORKED = sqlChange(OUTBOX['give back, rolled back']);
 
 /** The outbox as its owners, the plugins, use it. `wake` is called after commits that make rows due. */
 export function createOutbox(options: {
@@ -30,14 +45,15 @@ export function createOutbox(options: {
 }): Outbox {
   const { store, clock, wake } = options;
 
-  /** Changes rows that match and are in one of `from`, oldest first. */
+  /** Changes rows that match and are in a state in which the event may come, oldest first. */
   async function update(
     tx: StoreTx,
     change: OutboxChange,
-    from: readonly JobState[],
-    values: Partial<OutboxTable>,
+    event: keyof typeof CHANGES,
+    others: Partial<Omit<OutboxTable, 'state'>>,
     where: { readonly isForked?: false; readonly dueAfter?: number } = {},
   ): Promise<number> {
+    const { from, to } = CHANGES[event];
     const states = from.filter((state) => change.states === undefined || change.states.includes(state));
     if (states.length === 0 || change.ids?.length === 0 || change.keys?.length === 0) return 0;
     const db = jobTables(tx.db);
@@ -51,12 +67,12 @@ export function createOutbox(options: {
     // The state is compared again behind the lock of each row: another process may have claimed it meanwhile.
     const { numUpdatedRows } = await db
       .updateTable('outbox')
-      .set(values)
+      .set({ ...others, state: to })
       .where('id', 'in', ids)
       .where('state', 'in', states)
       .executeTakeFirst();
     const changed = Number(numUpdatedRows);
-    if (changed > 0 && values.state === 'pending') tx.onCommit(wake);
+    if (changed > 0 && to === 'pending') tx.onCommit(wake);
     return changed;
   }
 
@@ -109,13 +125,13 @@ export function createOutbox(options: {
       return all;
     },
     requeue: (tx, change, { runAt = clock.now(), once = false } = {}) => {
-      const fresh = { state: 'pending', attempts: 0, lost: 0, finished_at: null, error: null } as const;
+      const fresh = { attempts: 0, lost: 0, finished_at: null, error: null };
       const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
-      return update(tx, change, ['done', 'failed', 'discarded'], values, { isForked: false });
+      return update(tx, change, 'requeue', values, { isForked: false });
     },
     hasten(tx, change) {
       const now = clock.now();
-      return update(tx, change, ['pending'], { state: 'pending', run_at: now }, { dueAfter: now });
+      return update(tx, change, 'hasten', { run_at: now }, { dueAfter: now });
     },
     async unfinished(kind, groups) {
       const found = new Map<string, { waiting: number; held: number; nextAt: number | null }>();
@@ -136,11 +152,11 @@ export function createOutbox(options: {
       }
       return found;
     },
-    hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', hold_reason: reason, error: null }),
+    hold: (tx, change, reason) => update(tx, change, 'hold', { hold_reason: reason, error: null }),
     async take(tx, { kind, group, limit }, reason) {
       const db = jobTables(tx.db);
       let due = select(db, { kind, group })
-        .where(sql<boolean>`state = 'pending'`)
+        .where(sql.raw<boolean>(TAKE.isFrom))
         .where('lane', '=', 0)
         .where('attempts', '=', 0)
         .where('run_at', '<=', clock.now())
@@ -155,39 +171,36 @@ export function createOutbox(options: {
       if (ids.length > 0)
         await db
           .updateTable('outbox')
-          .set((row) => ({ state: 'held', hold_reason: reason, claims: row('claims', '+', 1) }))
+          .set((row) => ({ state: TAKE.to, hold_reason: reason, claims: row('claims', '+', 1) }))
           .where('id', 'in', ids)
           .execute();
-      return rows.map((row) => rowOf({ ...row, state: 'held', hold_reason: reason }));
+      return rows.map((row) => rowOf({ ...row, state: TAKE.to, hold_reason: reason }));
     },
     async giveBack(tx, { kind, ids }, reason) {
       if (ids.length === 0) return;
       await jobTables(tx.db)
         .updateTable('outbox')
-        .set((row) => ({ state: 'pending', hold_reason: null, claims: row('claims', '-', 1) }))
+        .set((row) => ({ state: RETURN_TAKEN.to, hold_reason: null, claims: row('claims', '-', 1) }))
         .where('kind', '=', kind)
         .where('id', 'in', [...ids])
-        .where('state', '=', 'held')
+        .where('state', 'in', RETURN_TAKEN.from)
         .where('hold_reason', '=', reason)
         .execute();
       tx.onCommit(wake);
     },
     finish: (tx, change, end) =>
-      update(tx, change, ['held'], {
-        state: end.state,
+      update(tx, change, `finish ${end.state}`, {
         hold_reason: null,
         finished_at: clock.now(),
         error: end.state === 'failed' ? end.error : null,
       }),
     release: (tx, change, { attempts } = {}) => {
       const counted = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
-      const released = { state: 'pending', hold_reason: null, run_at: clock.now(), error: null } as const;
-      return update(tx, change, ['held'], { ...released, ...counted });
+      const released = { hold_reason: null, run_at: clock.now(), error: null };
+      return update(tx, change, 'release', { ...released, ...counted });
     },
-    discard: (tx, change, reason) => {
-      const discarded = { state: 'discarded', hold_reason: null, finished_at: clock.now(), error: reason } as const;
-      return update(tx, change, ['pending', 'held'], discarded);
-    },
+    discard: (tx, change, reason) =>
+      update(tx, change, 'discard', { hold_reason: null, finished_at: clock.now(), error: reason }),
     discardUntried: (tx, range) => discardForked(tx, range, clock.now()),
     async moveSlot(tx, kind, keys, slot) {
       if (keys.length === 0) return 0;
@@ -199,6 +212,7 @@ export function createOutbox(options: {
       return Number(numUpdatedRows);
     },
     async prune(tx, { kind, state, finishedBefore, limit = PRUNE_BATCH }) {
+      if (!(state in OUTBOX.prune)) return [];
       const db = jobTables(tx.db);
       const ids = db
         .selectFrom('outbox')
@@ -290,7 +304,7 @@ export async function insertJobs(tx: StoreTx, jobs: readonly NewJob[], now: numb
     JSON.stringify(job.payload) ?? 'null',
     job.slot ?? null,
     job.position ?? null,
-    job.held === undefined ? 'pending' : 'held',
+    job.held === undefined ? OUTBOX.enqueue.none : OUTBOX['enqueue held'].none,
     0,
     0,
     0,
@@ -315,7 +329,7 @@ export function endOfClaim(
   values: { readonly state: string; readonly holdReason: string; readonly finishedAt: string; readonly error: string },
 ): string {
   const gone = `${undone} and outbox.claims = 1 and outbox.is_forked = 1`;
-  return `state = case when ${gone} then 'discarded' else ${values.state} end,
+  return `state = case when ${gone} then ${FORKED.literal} else ${values.state} end,
     hold_reason = case when ${gone} then null else ${values.holdReason} end,
     is_forked = case when ${gone} then 1 else 0 end,
     finished_at = case when ${gone} then cast(${now} as bigint) else ${values.finishedAt} end,
@@ -332,8 +346,9 @@ interface ForkedRange {
 }
 
 /** Written out, because a partial index is only found by its very condition. */
-const UNTRIED = "claims = 0 and state in ('pending', 'held')";
-const FIRST_CLAIM = "state = 'running' and claims = 1";
+const UNTRIED = `claims = 0 and ${ROLL_BACK.isFrom}`;
+/** Only marked: what becomes of it is known when the claim ends. */
+const FIRST_CLAIM = `${FORKED.isFrom} and claims = 1`;
 
 /**
  * Discards the jobs of blocks that were rolled back, unless they were started, and marks those that are claimed for the first time. On
@@ -348,7 +363,7 @@ async function discardForked(tx: StoreTx, range: ForkedRange, now: number): Prom
     const at = parameters.add(now);
     const where = conditions.map((condition) => `(${condition} and ${inRange(range, parameters)})`);
     const text = `update outbox set
-        state = case when claims = 0 then 'discarded' else state end,
+        state = case when claims = 0 then ${ROLL_BACK.literal} else state end,
         finished_at = case when claims = 0 then cast(${at} as bigint) else finished_at end,
         hold_reason = null, is_forked = 1,
         error = case when claims = 0 then 'forked' else error end,

@@ -5,6 +5,7 @@ import type { Log } from '../ports/telemetry.ts';
 import type { ClaimedJob } from './claim.ts';
 import { endOfClaim } from './outbox.ts';
 import { createParameters, laneOf, padded, query } from './table.ts';
+import { type AckEvent, OUTBOX, sqlChange } from './transitions.ts';
 
 /** Acks finished attempts: writes the outcomes, and what their kinds write with them. Returns the outcomes that count, including those already written. */
 export async function ackAll(
@@ -67,6 +68,16 @@ export interface Finished {
   readonly isUnsure?: true;
 }
 
+const ACKS = {
+  'ack done': sqlChange(OUTBOX['ack done']),
+  'ack failed': sqlChange(OUTBOX['ack failed']),
+  'ack discarded': sqlChange(OUTBOX['ack discarded']),
+  'ack retry': sqlChange(OUTBOX['ack retry']),
+  'ack held': sqlChange(OUTBOX['ack held']),
+} as const satisfies Record<AckEvent, unknown>;
+/** All outcomes are of running jobs, and written by one statement. */
+const { isFrom: IS_RUNNING } = ACKS['ack done'];
+
 const CASTS = ['bigint', 'integer', 'text', 'text', 'integer', 'integer', 'bigint', 'bigint', 'text'] as const;
 
 /**
@@ -107,7 +118,7 @@ async function writeOutcomes(
   const text = `with v(id, claims, state, hold_reason, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
     update outbox set attempts = v.attempts, lane = v.lane, run_at = coalesce(v.run_at, outbox.run_at),
       lease_until = null, owner = null, ${end}
-    from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running' returning outbox.id as id`;
+    from v where outbox.id = v.id and outbox.claims = v.claims and outbox.${IS_RUNNING} returning outbox.id as id`;
   return new Set((await query<{ readonly id: number }>(tx.db, text, parameters)).map(({ id }) => id));
 }
 
@@ -144,7 +155,7 @@ function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string
   return [
     claimed.job.id,
     claimed.claim,
-    outcome.kind === 'retry' ? 'pending' : outcome.kind,
+    ACKS[`ack ${outcome.kind}`].to,
     outcome.kind === 'held' ? outcome.reason : null,
     attempts,
     isUncounted ? claimed.lane : laneOf(attempts),

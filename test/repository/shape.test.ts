@@ -42,7 +42,7 @@ test('dependencies are pinned exactly', () => {
 });
 
 /** README files of modules; their paths begin in their own folder or at the root. */
-const MODULES = ['src', 'plugins'].flatMap((folder) =>
+const MODULES = ['src', 'src/adapters/chain', 'plugins'].flatMap((folder) =>
   readdirSync(root + folder)
     .map((name) => `${folder}/${name}/README.md`)
     .filter((name) => existsSync(root + name)),

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
+import { changeOf } from '../../../src/lib/transitions.ts';
 import {
   type Clock,
   type JobKind,
@@ -23,6 +24,8 @@ import { accountRows, assetRows, bumpsOf, bytesOf, createReadBook, createStoredS
 import {
   type AssetRow,
   type Db,
+  FILL,
+  type FillState,
   FLAG,
   FOLLOW_KINDS,
   type FollowKind,
@@ -38,6 +41,7 @@ import {
 import { keepRechecks, noteChanges, ownerLists, removeAssets, writeReads } from './write.ts';
 
 const JOB_KIND = 'das.fill';
+const FILLED = changeOf(FILL.filled);
 /** Assets that are read and written at once. */
 const BATCH = 200;
 const SWEPT_ACCOUNTS = 1_000;
@@ -87,7 +91,7 @@ export async function fill(parts: FillParts, { kind, key }: Followed, signal: Ab
     .where('kind', '=', kind)
     .where('key', '=', bytesOf(key))
     .executeTakeFirst();
-  if (row === undefined || row.state === 'ready') return 'done';
+  if (row === undefined || !isUnfilled(row)) return 'done';
   const roots = await findRoots(parts, { kind, key }, row.parent !== null, slot, signal);
   const ids = [...new Set([...roots, ...(await listedIds(db, kind, key))])];
   if (kind === 'mint' || kind === 'owner') await fillBatch(parts, [], { kind, key }, current_from, signal);
@@ -101,9 +105,10 @@ export async function fill(parts: FillParts, { kind, key }: Followed, signal: Ab
     if (state.current_from !== current_from) return;
     await (tx.db as Db)
       .updateTable('das_followed')
-      .set({ state: 'ready' })
+      .set({ state: FILLED.to })
       .where('kind', '=', kind)
       .where('key', '=', bytesOf(key))
+      .where('state', 'in', FILLED.from)
       .execute();
   });
   const done = await db
@@ -112,8 +117,10 @@ export async function fill(parts: FillParts, { kind, key }: Followed, signal: Ab
     .where('kind', '=', kind)
     .where('key', '=', bytesOf(key))
     .executeTakeFirst();
-  return done?.state === 'filling' ? 'later' : 'done';
+  return done !== undefined && isUnfilled(done) ? 'later' : 'done';
 }
+
+const isUnfilled = ({ state }: { readonly state: FillState }) => state in FILL.filled;
 
 /** Locks the row, and lets the next block see that something was written besides blocks. */
 async function lockState({ db }: StoreTx) {
@@ -237,7 +244,7 @@ async function followCollections(
   if (collections.length === 0) return;
   await store.write(async (tx) => {
     await lockState(tx);
-    const rows = collections.map((key) => ['collection', bytesOf(key), 'ready', parent]);
+    const rows = collections.map((key) => ['collection', bytesOf(key), FILL['follow with its authority'].none, parent]);
     await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], rows, 'ignore');
   });
 }
@@ -477,7 +484,7 @@ export function createFillJobs(
   const { store, clock, log } = parts;
 
   async function start(tx: StoreTx): Promise<void> {
-    const rows = await (tx.db as Db).selectFrom('das_followed').selectAll().where('state', '=', 'filling').execute();
+    const rows = await (tx.db as Db).selectFrom('das_followed').selectAll().where('state', 'in', FILLED.from).execute();
     await startJobs(
       tx,
       rows.map(({ kind, key }) => ({ kind, key: encode32(key) })),
@@ -519,7 +526,7 @@ export function createFillJobs(
           await db.updateTable('das_state').set({ slot: null }).where('id', '=', 1).execute();
           await db.deleteFrom('das_undo').execute();
         }
-        const added = wanted.map(({ kind, key }) => [kind, key, 'filling', null]);
+        const added = wanted.map(({ kind, key }) => [kind, key, FILL.follow.none, null]);
         await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], added, 'ignore');
         await start(tx);
         if (left.length > 0) await startJobs(tx, [SWEEP]);

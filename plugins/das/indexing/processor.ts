@@ -1,5 +1,6 @@
 import { encode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
+import { changeOf } from '../../../src/lib/transitions.ts';
 import {
   type BlockProcessor,
   type ChainBlock,
@@ -26,8 +27,10 @@ import {
 import { findAccounts, groupOf } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
 import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readState } from './stored.ts';
-import { type AccountRow, type Db, FLAG, type FollowKind, hexOf, LIST, listKeys, readListed } from './tables.ts';
+import { type AccountRow, type Db, FILL, FLAG, type FollowKind, hexOf, LIST, listKeys, readListed } from './tables.ts';
 import { keepUndo, recheck, revertBlock, writeReads } from './write.ts';
+
+const PASSED = changeOf(FILL['blocks passed over']);
 
 /** What is followed, by kind, in base58. */
 export type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
@@ -302,7 +305,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       for (const { kind, key, flags } of readListed(listed)) {
         const parent = authorities.get(hexOf(key));
         if (kind === LIST.authority && (flags & FLAG.coreCollection) !== 0 && parent !== undefined)
-          added.push(['collection', id, 'filling', bytesOf(parent)]);
+          added.push(['collection', id, FILL['follow for its authority'].none, bytesOf(parent)]);
       }
     return (await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], added, 'ignore')) > 0;
   }
@@ -349,7 +352,8 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
         written.assets.map(([id]) => id),
         followed,
       );
-      if (isCut) await db.updateTable('das_followed').set({ state: 'filling' }).execute();
+      if (isCut)
+        await db.updateTable('das_followed').set({ state: PASSED.to }).where('state', 'in', PASSED.from).execute();
       if (isCut || hasMore) {
         version += 1;
         await fill(tx);

@@ -14,6 +14,7 @@ import {
   type AssetRow,
   BURNT,
   type Db,
+  type FillState,
   FLAG,
   type FollowKind,
   LIST,
@@ -376,7 +377,7 @@ export interface ListPart {
 /** What the index of followed assets answers. */
 export interface AssetIndex {
   /** Null: not followed. */
-  stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null>;
+  stateOf(kind: FollowKind, key: string): Promise<FillState | null>;
   /** Names of the lists that one is of: an authority also has the Core assets of its collections. See `listName`. */
   listsOf(kind: number, key: string): Promise<readonly Uint8Array[]>;
   /** Ids of assets, in the order of their bytes. */
@@ -402,7 +403,7 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
   /** Lengths of long lists, which are slow to count; valid while the revision of the index stays. */
   const counts = createLru<string, { readonly revision: number; readonly count: number }>({ max: KEPT_COUNTS });
 
-  async function stateOf(kind: FollowKind, key: string): Promise<'ready' | 'filling' | null> {
+  async function stateOf(kind: FollowKind, key: string): Promise<FillState | null> {
     const rows = await db
       .selectFrom('das_followed')
       .select(['kind', 'key', 'state', 'parent'])

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { decode32 } from '../../../src/lib/base58.ts';
+import type { Transitions } from '../../../src/lib/transitions.ts';
 import type { Migration, Queries, StoreTx } from '../../../src/ports/store.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 
@@ -43,11 +44,25 @@ export interface AssetRow {
 export const FOLLOW_KINDS = ['collection', 'creator', 'authority', 'owner', 'mint', 'program'] as const;
 export type FollowKind = (typeof FOLLOW_KINDS)[number];
 
+/** `ready`: everything of the key is stored. */
+export type FillState = 'filling' | 'ready';
+
+/** The states of a followed key; `none`: it is not followed. */
+export const FILL = {
+  follow: { none: 'filling' },
+  /** A Core collection that a block gave a followed authority. */
+  'follow for its authority': { none: 'filling' },
+  /** One that the fill of its authority found: that fill reads its assets too. */
+  'follow with its authority': { none: 'ready' },
+  filled: { filling: 'ready' },
+  'blocks passed over': { filling: 'filling', ready: 'filling' },
+  unfollow: { filling: 'none', ready: 'none' },
+} as const satisfies Transitions<FillState | 'none', string>;
+
 export interface FollowedRow {
   kind: FollowKind;
   key: Uint8Array;
-  /** `ready`: everything of it is stored. */
-  state: 'filling' | 'ready';
+  state: FillState;
   /** The authority of a Core collection that is followed for its sake; null for what the configuration names. */
   parent: Uint8Array | null;
 }

@@ -1,3 +1,4 @@
+import { stateAfter, type Transitions } from '../../../src/lib/transitions.ts';
 import { type BlockHeader, type ChainBlock, type Log, messageOf } from '../../../src/plugin/plugin.ts';
 import type { Lease } from '../../../src/ports/access.ts';
 import type { LedgerReader } from '../../../src/ports/ledger.ts';
@@ -32,10 +33,16 @@ interface ReplaysParts {
 }
 
 /** `reading`: the ledger; `live`: it has caught up; `over`: its reader has left, or it cannot go on. */
-type State =
-  | { readonly mode: 'reading' }
-  | { readonly mode: 'live'; readonly leave: Leave }
-  | { readonly mode: 'over' };
+export type ReplayMode = 'reading' | 'live' | 'over';
+
+export const REPLAY = {
+  'caught up': { reading: 'live' },
+  'reader left': { reading: 'over', live: 'over' },
+  /** The reader may hold no more content of blocks that are not final. */
+  'held too much': { reading: 'over' },
+  /** The ledger lacks a block or cannot be read, or it could not join the live ones. */
+  failed: { reading: 'over', live: 'over' },
+} as const satisfies Transitions<ReplayMode, string>;
 
 /** A subscription that reads the ledger until it has caught up. */
 interface Replay {
@@ -51,7 +58,9 @@ interface Replay {
   readonly lease: Lease;
   /** Number of forks that were left. */
   forks: number;
-  state: State;
+  mode: ReplayMode;
+  /** Of the live subscription. */
+  leaveLive: Leave | null;
 }
 
 export class Replays {
@@ -80,19 +89,21 @@ export class Replays {
       held: [],
       lease,
       forks: 0,
-      state: { mode: 'reading' },
+      mode: 'reading',
+      leaveLive: null,
     };
     this.running.add(replay);
     this.readOn(kept, replay).catch((error: unknown) => {
-      this.end(replay);
+      if (!this.move(replay, 'failed')) return;
       this.parts.log.warn({ slot: replay.position, error: messageOf(error) }, 'a replay ended');
       reader.refused(
         error instanceof GrpcError ? error : new GrpcError('unavailable', 'the ledger cannot be read, try again later'),
       );
     });
     return () => {
-      if (replay.state.mode === 'live') return replay.state.leave();
-      this.end(replay);
+      const { mode, leaveLive } = replay;
+      this.move(replay, 'reader left');
+      if (leaveLive !== null) return mode === 'live' ? leaveLive() : null;
       return replay.held[0]?.slot ?? replay.position;
     };
   }
@@ -119,10 +130,14 @@ export class Replays {
         }
   }
 
-  private end(replay: Replay): void {
-    replay.state = { mode: 'over' };
+  /** False: the event may not come in the mode of the replay, and changes nothing. */
+  private move(replay: Replay, event: keyof typeof REPLAY): boolean {
+    const after = stateAfter(REPLAY, event, replay.mode);
+    if (after === null) return false;
+    replay.mode = after;
     this.running.delete(replay);
     replay.lease.release();
+    return true;
   }
 
   /** Sends what the ledger has, block by block, until the newest released one; in the same turn the subscription becomes a live one. */
@@ -130,7 +145,7 @@ export class Replays {
     const { open } = this.parts;
     const { subscription, reader } = replay;
     const { feed } = subscription;
-    const isOver = () => replay.state.mode === 'over';
+    const isOver = () => replay.mode === 'over';
     for (;;) {
       await reader.ready();
       if (isOver()) return;
@@ -172,10 +187,9 @@ export class Replays {
 
   private goLive(replay: Replay, top: number): void {
     const { subscription, reader } = replay;
-    this.running.delete(replay);
-    replay.lease.release();
+    this.move(replay, 'caught up');
     const from = subscription.feed.level === 'finalized' ? replay.from : Math.max(replay.position, top + 1);
-    replay.state = { mode: 'live', leave: this.parts.joinLive(subscription, reader, from, replay.held) };
+    replay.leaveLive = this.parts.joinLive(subscription, reader, from, replay.held);
   }
 
   /** Round robin over all projects, regardless of the number of replays of each. */
@@ -195,7 +209,7 @@ export class Replays {
     replay.held = [...replay.held, { slot, batches, bytes: sizeOf(batches) }];
     const heldBytes = sizeOfPending(replay.held);
     if (heldBytes <= this.parts.maxPendingBytes && mayHold(replay.lease, heldBytes)) return;
-    this.end(replay);
+    this.move(replay, 'held too much');
     replay.reader.lagged(TOO_MUCH_PENDING);
   }
 

@@ -4,7 +4,8 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
 import { createSingleFlight } from '../../../runtime/single-flight.ts';
 import { readReply } from './client.ts';
-import type { Member } from './member.ts';
+import { isInService, type Member, noteChain } from './member.ts';
+import type { SERVED_CHAIN } from './transitions.ts';
 
 /** Which chain each upstream of a pool serves. An upstream of another chain is out of service for all callers. */
 export interface IdentityWatch {
@@ -62,18 +63,17 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
   let expected: string | null = null;
   let isSilenceFine = false;
 
-  function set({ upstream, health }: Member, state: 'ours' | 'unknown' | { readonly genesisHash: string }): void {
-    const other = typeof state === 'string' ? null : state.genesisHash;
-    if (health.isKnown === (state !== 'unknown') && health.otherChain === other) return;
-    if (other !== null && health.otherChain !== other)
+  function note({ upstream, health }: Member, event: keyof typeof SERVED_CHAIN, named: string | null = null): void {
+    const { chain, otherChain } = health;
+    noteChain(health, event, named);
+    if (health.chain === chain && health.otherChain === otherChain) return;
+    if (health.chain === 'other' && health.otherChain !== otherChain)
       log.error(
-        { code: 'UPSTREAM_OTHER_CHAIN', pool: label, upstream: upstream.label, genesisHash: other, expected },
+        { code: 'UPSTREAM_OTHER_CHAIN', pool: label, upstream: upstream.label, genesisHash: named, expected },
         'upstream serves another chain and is out of service',
       );
-    if (state === 'ours' && health.otherChain !== null)
+    if (health.chain === 'ours' && chain === 'other')
       log.info({ pool: label, upstream: upstream.label }, 'upstream serves our chain again');
-    health.isKnown = state !== 'unknown';
-    health.otherChain = other;
     changed();
   }
 
@@ -92,13 +92,13 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     if (stopped.signal.aborted || expected === null) return false;
     if (typeof result === 'string') able.add(member);
     const cannotTell = (outcome.kind === 'denied' || error !== undefined) && !able.has(member);
-    if (typeof result === 'string') set(member, result === expected ? 'ours' : { genesisHash: result });
+    if (result === expected) note(member, 'names ours');
+    else if (typeof result === 'string') note(member, 'names another', result);
     // An upstream without the method counts as ours; one that was seen on another chain must prove itself.
-    else if (cannotTell) {
-      if (health.otherChain === null) set(member, 'ours');
-    } else if (!isSilenceFine && outcome.kind !== 'limited' && health.otherChain === null) set(member, 'unknown');
-    if ((!health.isKnown || health.otherChain !== null) && members().includes(member)) later(member);
-    return health.otherChain === null && (result === expected || cannotTell);
+    else if (cannotTell) note(member, 'cannot tell');
+    else if (!isSilenceFine && outcome.kind !== 'limited') note(member, 'does not answer');
+    if (!isInService(health) && members().includes(member)) later(member);
+    return health.chain !== 'other' && (result === expected || cannotTell);
   }
 
   const askOne = (member: Member): Promise<boolean> =>
@@ -110,7 +110,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
 
   function later(member: Member): void {
     timers.get(member)?.();
-    const ms = member.health.otherChain === null ? UNKNOWN_MS : OTHER_MS;
+    const ms = member.health.chain === 'other' ? OTHER_MS : UNKNOWN_MS;
     timers.set(
       member,
       clock.timeout(ms, () => void askOne(member)),
@@ -133,7 +133,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
       expected = genesisHash;
       isSilenceFine = mayBeSilent;
       for (const member of members()) {
-        member.health.isKnown = mayBeSilent;
+        noteChain(member.health, mayBeSilent ? 'need not tell' : 'has to tell');
         askedAt.delete(member);
       }
     },
@@ -154,7 +154,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     },
     joined(member) {
       if (!isWatching()) return;
-      member.health.isKnown = isSilenceFine;
+      noteChain(member.health, isSilenceFine ? 'need not tell' : 'has to tell');
       void askOne(member);
     },
     left(member) {

@@ -2,8 +2,10 @@ import { createRequire } from 'node:module';
 import type WebSocket from 'ws';
 import type { CoreConfig } from '../../../config/core.ts';
 import { isLagBeyond, type LagLimit } from '../../../lib/slot-length.ts';
+import { stateAfter } from '../../../lib/transitions.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamOutcome, UpstreamState } from '../../../ports/upstream.ts';
+import { COOL_DOWN, type CoolDown, SERVED_CHAIN, type ServedChain } from './transitions.ts';
 import { createTransport, type Transport } from './transport.ts';
 
 /** State of one upstream. Times are monotonic milliseconds. */
@@ -11,6 +13,8 @@ export interface Health {
   /** Place in the list of upstreams. */
   order: number;
   failures: number;
+  /** Valid until `restUntil`: see `coolDownOf`. */
+  coolDown: CoolDown;
   /** Cooling down until then. */
   restUntil: number;
   /** The upstream asked for no requests until then. */
@@ -30,13 +34,14 @@ export interface Health {
   answeredAt: number;
   /** Genesis hash of the other chain that it serves; null when it serves ours or has not answered. */
   otherChain: string | null;
-  /** Whether it identified its chain since it was last unreachable. */
-  isKnown: boolean;
+  /** `other`: `otherChain` says which. */
+  chain: ServedChain;
 }
 
 export const newHealth = (order = 0): Health => ({
   order,
   failures: 0,
+  coolDown: 'none',
   restUntil: Number.NEGATIVE_INFINITY,
   limitedUntil: Number.NEGATIVE_INFINITY,
   reason: null,
@@ -48,7 +53,7 @@ export const newHealth = (order = 0): Health => ({
   inFlight: 0,
   answeredAt: Number.NEGATIVE_INFINITY,
   otherChain: null,
-  isKnown: true,
+  chain: 'ours',
 });
 
 /** Reason of a cool-down that the upstream asked for. */
@@ -63,43 +68,56 @@ const UNKNOWN_LIMIT_MS = 1_000;
 /** Consecutive failures after which the next upstream is preferred. */
 const FAILURES_TO_REST = 2;
 
+/** The cool-down of now. */
+const coolDownOf = ({ coolDown, restUntil }: Health, now: number): CoolDown =>
+  restUntil > now ? coolDown : (stateAfter(COOL_DOWN, 'time is up', coolDown) ?? coolDown);
+
 /** Applies the outcome that a caller reports for an answer. */
 export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: number, core: CoreConfig): void {
-  const rest = (ms: number, reason: string) => {
-    health.restUntil = Math.max(health.restUntil, now + ms);
+  const { coolDownMs, distrustMs } = core.upstream;
+  const move = (event: keyof typeof COOL_DOWN, ms = 0, reason: string | null = null): void => {
+    const after = stateAfter(COOL_DOWN, event, coolDownOf(health, now));
+    if (after === null) return;
+    health.coolDown = after;
+    health.restUntil = after === 'none' ? Number.NEGATIVE_INFINITY : Math.max(health.restUntil, now + ms);
     health.reason = reason;
   };
   switch (outcome.kind) {
     case 'ok':
       health.failures = 0;
       health.answeredAt = now;
-      // A good answer ends a cool-down caused by failures, but not one for a contradiction or a limit.
-      if (health.reason?.startsWith('failing')) {
-        health.restUntil = Number.NEGATIVE_INFINITY;
-        health.reason = null;
-      }
-      return;
+      move('ok');
+      break;
     case 'failed':
       health.failures += 1;
-      if (health.failures >= FAILURES_TO_REST) rest(core.upstream.coolDownMs, `failing: ${outcome.reason}`);
-      return;
+      if (health.failures < FAILURES_TO_REST) move('failed');
+      else move('failed again', coolDownMs, `failing: ${outcome.reason}`);
+      break;
     case 'limited':
-      rest(outcome.retryAfterMs ?? UNKNOWN_LIMIT_MS, RATE_LIMITED);
       if (outcome.retryAfterMs !== null) health.limitedUntil = now + outcome.retryAfterMs;
-      return;
+      move('limited', outcome.retryAfterMs ?? UNKNOWN_LIMIT_MS, RATE_LIMITED);
+      break;
     case 'exhausted':
-      rest(core.upstream.coolDownMs, 'refuses us: its credits are used up, or its key is not accepted');
-      return;
+      move('refused', coolDownMs, 'refuses us: its credits are used up, or its key is not accepted');
+      break;
     case 'denied':
-      rest(core.upstream.coolDownMs, `refuses us with status ${outcome.status}: check its key`);
-      return;
+      move('refused', coolDownMs, `refuses us with status ${outcome.status}: check its key`);
+      break;
     case 'contradicted':
-      rest(core.upstream.distrustMs, `${DISTRUSTED}: ${outcome.reason}`);
+      move('contradicted', distrustMs, `${DISTRUSTED}: ${outcome.reason}`);
+      break;
   }
 }
 
+/** What an upstream said of its chain, or did not say. `named`: the genesis hash of another chain. */
+export function noteChain(health: Health, event: keyof typeof SERVED_CHAIN, named: string | null = null): void {
+  health.chain = stateAfter(SERVED_CHAIN, event, health.chain) ?? health.chain;
+  if (health.chain !== 'other') health.otherChain = null;
+  else if (named !== null) health.otherChain = named;
+}
+
 /** Whether it may be called at all: an answer of another chain must never be taken for one of ours. */
-export const isInService = ({ otherChain, isKnown }: Health): boolean => otherChain === null && isKnown;
+export const isInService = ({ chain }: Health): boolean => chain === 'ours';
 
 export const isHealthy = (health: Health, now: number): boolean =>
   isInService(health) && health.restUntil <= now && !health.behind;
@@ -107,7 +125,7 @@ export const isHealthy = (health: Health, now: number): boolean =>
 export function reasonOf(health: Health, now: number): string | null {
   if (health.otherChain !== null) return `UPSTREAM_OTHER_CHAIN: its genesis hash is ${health.otherChain}`;
   if (health.restUntil > now) return health.reason;
-  if (!health.isKnown) return 'it has not identified its chain yet';
+  if (health.chain === 'unknown') return 'it has not identified its chain yet';
   if (!health.behind) return null;
   const isStalled = now - health.slotRoseAt >= STALLED_MS;
   return isStalled ? `stalled at slot ${health.slot}, behind the others` : 'behind the others';
