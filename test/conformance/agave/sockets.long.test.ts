@@ -248,7 +248,9 @@ async function sameNotifications(bed: AgaveBed): Promise<void> {
   // longer for one slot than all the payments take to send.
   for (let at = 0; at < PAYMENTS; at += 1) {
     const begun = Math.max(first, ...heard.map((slots) => slots.at(-1)?.slot ?? 0));
-    await eventually(() => (heard.every((slots) => (slots.at(-1)?.slot ?? 0) > begun) ? null : `nothing after ${begun}`));
+    await eventually(() =>
+      heard.every((slots) => (slots.at(-1)?.slot ?? 0) > begun) ? null : `nothing after ${begun}`,
+    );
     await pay(2_000_000 + at);
   }
   const lastOf = ({ results }: Listener, index: number) => results.get(index) ?? [];
