@@ -15,12 +15,11 @@ const modules = {
   http: [...base, 'config', 'plugin', 'budgets'],
   ledger: [...base, 'solana'],
   portable: [...base, 'solana', 'ledger'],
-  archive: [...base, 'solana', 'ledger'],
   'joined-history': [...base],
   chain: [...base, 'config', 'plugin', 'ledger'],
   adapters: [...base, 'config', 'plugin', 'budgets', 'solana'],
   'local-chain': ['lib', 'ports', 'solana'],
-  daemon: [...base, 'config', 'plugin', 'budgets', 'store', 'jobs', 'http', 'chain', 'ledger', 'archive', 'joined-history'],
+  daemon: [...base, 'config', 'plugin', 'budgets', 'store', 'jobs', 'http', 'chain', 'ledger', 'joined-history'],
   cli: [...base, 'config', 'plugin', 'store', 'http', 'chain', 'ledger', 'portable', 'adapters', 'daemon', 'local-chain', 'solana'],
 };
 const floors = Object.entries(modules).map(([name, below]) => ({

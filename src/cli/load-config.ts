@@ -6,7 +6,7 @@ import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { fillDefaults, hasFormat, mapTexts, resolvePaths } from '../config/node.ts';
 import type { ConfigProblem } from '../config/validate.ts';
-import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
+import { type FoundPlugin, findPlugins, withNeeded } from '../daemon/registry.ts';
 import { readTlsFiles } from '../http/tls-files.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';
@@ -34,7 +34,7 @@ export async function loadCliConfig(
 ): Promise<LoadedConfig<FoundPlugin>> {
   const file = findConfigFile(values, io);
   const plain = file === null && io.env['NODE_ENV'] !== 'production';
-  return await loadConfig(
+  const config = await loadConfig(
     {
       file,
       env: io.env,
@@ -48,6 +48,7 @@ export async function loadCliConfig(
     },
     (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDirs: packageDirs(file) }, report),
   );
+  return { ...config, plugins: withNeeded(config.plugins, config.core) };
 }
 
 /**

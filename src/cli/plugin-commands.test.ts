@@ -31,7 +31,7 @@ const load = (content: object) => loadCliConfig({ config: configFile(content) },
 
 const upstream = { urls: ['http://127.0.0.1:9'] };
 const DEFAULT_PLUGINS = coreConfig.properties.plugins.default as readonly string[];
-const ALL_PLUGINS = [...DEFAULT_PLUGINS, 'shadow', 'signup', 'sinks', 'streams', 'traces'];
+const ALL_PLUGINS = [...DEFAULT_PLUGINS, 'archive', 'shadow', 'signup', 'sinks', 'streams', 'traces'];
 const WALLET = '86xCnPeV69n6t3DnyGvkKobf9FdN2H9oiVDdaMpo2MMY';
 
 test('a built-in plugin registers the commands that it lists, in the same form, and no others', async () => {
@@ -72,6 +72,16 @@ test('the plugins of the default list can be provisioned with the default values
     );
     await checkPluginConfig(await assembleOffline(config));
   }
+});
+
+test('the plugin of the archive is loaded where there is one, listed or not', async () => {
+  const enabledWith = async (content: object) => {
+    const { plugins } = await load({ upstream, plugins: ['access'], ...content });
+    return plugins.filter(({ enabled }) => enabled).map(({ id }) => id);
+  };
+  assert.deepEqual(await enabledWith({}), ['access']);
+  const ledger = { retain: { hours: 1 }, archive: 'clickhouse://127.0.0.1:9' };
+  assert.deepEqual(await enabledWith({ ledger }), ['access', 'archive']);
 });
 
 /** A plugin of somebody else, with a kind of sinks that takes whole blocks. */

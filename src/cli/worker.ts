@@ -8,7 +8,7 @@ import { createLogRelay, parentChannel, serveCommands } from '../adapters/worker
 import { type LoadedConfig, pluginEntries } from '../config/load.ts';
 import { assembleSchema } from '../config/schema.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
-import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
+import { type FoundPlugin, findPlugins, withNeeded } from '../daemon/registry.ts';
 import type { WorkerCommands } from '../ports/processes.ts';
 import { createWriteLock } from '../store/write-lock.ts';
 import { chainSetups, composeParts } from './compose.ts';
@@ -95,7 +95,8 @@ export async function restoreConfig(
 ): Promise<LoadedConfig<FoundPlugin>> {
   const baseDir = loaded.file === null ? cwd : dirname(loaded.file);
   const places = { builtInDir, baseDir, packageDirs: packageDirs(loaded.file) };
-  const plugins = await findPlugins(pluginEntries(loaded.core.plugins), places, undefined, leaveOut);
+  const found = await findPlugins(pluginEntries(loaded.core.plugins), places, undefined, leaveOut);
+  const plugins = withNeeded(found, loaded.core);
   // The main thread logs the warnings.
   return {
     ...loaded,

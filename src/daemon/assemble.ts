@@ -1,4 +1,3 @@
-import { createPastReader } from '../archive/index.ts';
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { createGapRecords } from '../chain/gaps.ts';
 import { apiProcesses, type CoreConfig, coreConfig } from '../config/core.ts';
@@ -6,7 +5,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { maskedView, maskSecrets } from '../config/mask.ts';
 import { fillDefaults, type SchemaNode } from '../config/node.ts';
 import { createOutbox } from '../jobs/outbox.ts';
-import { createJoinedHistory } from '../joined-history/index.ts';
+import { createJoinedHistory, createPastReader } from '../joined-history/index.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { kernelTenants, storedBudgets } from '../ports/access.ts';
@@ -28,7 +27,10 @@ import {
 } from '../ports/daemon-view.ts';
 import { kernelFollowing, kernelGaps } from '../ports/following.ts';
 import {
+  type ArchiveEngine,
   type ArchiveReader,
+  archiveReaders,
+  kernelArchiveEngine,
   kernelJoinedHistory,
   kernelLedger,
   kernelLedgerHolds,
@@ -38,6 +40,7 @@ import {
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type PluginParsers } from '../ports/parsers.ts';
 import { kernelApiPeers, kernelThreadLine } from '../ports/processes.ts';
+import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
 import { createMetricsRegistry, type MetricsRegistry, type StockMetrics } from '../runtime/metrics.ts';
@@ -80,9 +83,12 @@ export interface Assembly {
   readonly outbox: Late<OutboxParts>;
   /** The ledgers of this thread, once they are open. */
   readonly ledgers: Map<ChainId, LedgerReader>;
-  readonly archives: Map<ChainId, ArchiveReader>;
+  /** The engines of `ledger.archive`, once the work is made. */
+  readonly archiveEngines: Map<ChainId, ArchiveEngine>;
   /** The slots above which plugins still need the ledger, by chain. */
   readonly ledgerHolds: Map<ChainId, (() => number)[]>;
+  /** Plugins that want the ledger that this thread writes, by chain. */
+  readonly ledgerOpened: Map<ChainId, ((ledger: LedgerReader) => void)[]>;
   /** Set when the listeners are made. */
   readonly inject: Late<Inject>;
 }
@@ -112,17 +118,19 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const outbox = createLate<OutboxParts>('the outbox');
   const inject = createLate<Inject>('the listeners');
   const ledgers = new Map<ChainId, LedgerReader>();
-  const archives = new Map<ChainId, ArchiveReader>();
-  const ledgerHolds = new Map<ChainId, (() => number)[]>();
+  const archiveEngines = new Map<ChainId, ArchiveEngine>();
+  const ledgerHolds: Assembly['ledgerHolds'] = new Map();
+  const ledgerOpened: Assembly['ledgerOpened'] = new Map();
+  let archiveOf: Archives = () => null;
   const pastOf = (chain: ChainId) =>
     config.core.ledger.retain.hours === 0
       ? null
-      : createPastReader({ ledger: () => ledgers.get(chain) ?? null, archive: () => archives.get(chain) ?? null });
+      : createPastReader({ ledger: () => ledgers.get(chain) ?? null, archive: () => archiveOf(chain) });
   const joinedOf = oncePer((chain: ChainId) => {
     const reader = readerOf(chain);
     const past = createPastReader({
       ledger: () => ledgers.get(chain) ?? null,
-      archive: () => archives.get(chain) ?? null,
+      archive: () => archiveOf(chain),
     });
     return reader === null ? null : createJoinedHistory({ past, chain: reader, clock: parts.clock });
   });
@@ -183,8 +191,11 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
           service: {
             hold: (chain: ChainId, slot: () => number) =>
               void ledgerHolds.set(chain, [...(ledgerHolds.get(chain) ?? []), slot]),
+            opened: (chain: ChainId, run: (ledger: LedgerReader) => void) =>
+              void ledgerOpened.set(chain, [...(ledgerOpened.get(chain) ?? []), run]),
           },
         },
+        { token: kernelArchiveEngine, service: (chain: ChainId) => archiveEngines.get(chain) ?? null },
         { token: kernelPast, service: pastOf },
         { token: kernelJoinedHistory, service: joinedOf },
         {
@@ -194,6 +205,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       ],
     },
   );
+  archiveOf = serviceOf(plugins, archiveReaders) ?? archiveOf;
   merged = traceContributions(mergeContributions(plugins));
   const { tracer } = merged;
   tracing.tracer = tracer;
@@ -214,10 +226,19 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     outbox,
     inject,
     ledgers,
-    archives,
+    archiveEngines,
     ledgerHolds,
+    ledgerOpened,
   };
 }
+
+/** A service that one of these plugins offers. */
+export function serviceOf<T>(plugins: readonly ProvisionedPlugin[], token: ServiceToken<T>): T | undefined {
+  const services = plugins.flatMap(({ contribution }) => contribution.services ?? []);
+  return services.find((one) => one.token.id === token.id)?.service as T | undefined;
+}
+
+type Archives = (chain: ChainId) => ArchiveReader | null;
 
 /** One value per chain, made when it is asked for first. */
 function oncePer<T>(make: (chain: ChainId) => T): (chain: ChainId) => T {

@@ -17,7 +17,6 @@ import type {
   WorkerCommands,
   WorkerHandle,
 } from '../ports/processes.ts';
-import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
 import { wordsOf } from '../runtime/errors.ts';
@@ -25,7 +24,7 @@ import type { MetricsRegistry } from '../runtime/metrics.ts';
 import { startEvery } from '../runtime/waiting.ts';
 import { sqliteFile } from '../store/index.ts';
 import { createSchemaWatch, ensureSchema } from '../store/migrate.ts';
-import { type AssembledChain, type AssembleOptions, type Assembly, assemble } from './assemble.ts';
+import { type AssembledChain, type AssembleOptions, type Assembly, assemble, serviceOf } from './assemble.ts';
 import { readChainIdentity, refuseOtherChain } from './chains.ts';
 import type { DaemonAddresses } from './fronts.ts';
 import { createLifecycle, createStageRunner, type Stage } from './lifecycle.ts';
@@ -414,17 +413,12 @@ export interface FirstStart {
 
 async function makeFirstThings(assembly: Assembly, options: FirstStartOptions): Promise<FirstStart> {
   const { firstProject, firstOperator = false } = options;
-  const access = firstProject === null ? undefined : find(assembly, accessBootstrap);
-  const dashboard = firstOperator ? find(assembly, operatorBootstrap) : undefined;
+  const access = firstProject === null ? undefined : serviceOf(assembly.plugins, accessBootstrap);
+  const dashboard = firstOperator ? serviceOf(assembly.plugins, operatorBootstrap) : undefined;
   return {
     key: (await access?.ensureFirstProject(firstProject ?? {})) ?? null,
     operatorToken: (await dashboard?.ensureOperatorToken()) ?? null,
   };
-}
-
-function find<T>({ plugins }: Assembly, token: ServiceToken<T>): T | undefined {
-  const services = plugins.flatMap(({ contribution }) => contribution.services ?? []);
-  return services.find((one) => one.token.id === token.id)?.service as T | undefined;
 }
 
 /** Whether the store accepts writes: a daemon on a full or read-only disk still answers reads, but must not receive traffic. */

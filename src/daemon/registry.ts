@@ -3,6 +3,7 @@ import * as nodeModule from 'node:module';
 import { dirname, extname, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { TObject } from '@sinclair/typebox';
+import type { CoreConfig } from '../config/core.ts';
 import type { PluginEntry } from '../config/load.ts';
 import { coreSections, sectionProblems } from '../config/schema.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
@@ -18,12 +19,16 @@ export interface FoundPlugin {
   readonly config: TObject;
   readonly definition: HostPluginDefinition;
   readonly environment?: NonNullable<HostPluginDefinition['environment']>;
-  /** False for built-in plugins that are not listed and for disabled ones: they are loaded only for their section. */
+  /** False for built-in plugins that are neither listed nor needed, and for disabled ones: they are loaded only for their section. */
   readonly enabled: boolean;
   /** Name in the configuration. */
   readonly use: string;
   readonly builtIn: boolean;
 }
+
+/** With the plugins that sections of the kernel ask for, whether or not they are listed. */
+export const withNeeded = (plugins: readonly FoundPlugin[], core: CoreConfig): FoundPlugin[] =>
+  plugins.map((plugin) => (plugin.definition.isNeeded?.(core) === true ? { ...plugin, enabled: true } : plugin));
 
 /** Whether the plugin is needed in a thread or process with these roles. */
 export function runsIn({ definition }: Pick<FoundPlugin, 'definition'>, roles: Roles): boolean {

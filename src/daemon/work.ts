@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { type Archive, createArchive, createArchiveMeter } from '../archive/index.ts';
 import { createElection, type Election } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
 import { createReleaseListeners } from '../chain/run.ts';
@@ -45,7 +44,6 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   let gauges: OutboxGauges | null = null;
   let runs: readonly ChainRun[] = [];
   const companions: Companion[] = [];
-  const archives = new Map<ChainId, Archive>();
 
   function makeJobs(store: Store, dataDir: string): void {
     if (!roles.has('deliverer')) {
@@ -138,18 +136,10 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     }
   }
 
-  /** Every thread reads them; the one that writes the ledger also writes its archive. */
-  function openArchives(): void {
+  function makeArchiveEngines(): void {
     for (const { setup } of assembly.chains) {
-      const isWriter = roles.has('indexer');
-      const engine = parts.archiveEngine?.(setup.id, isWriter) ?? null;
-      if (engine === null) continue;
-      const scope = setup.id === 'main' ? 'archive' : `archive_${setup.id}`;
-      const meter = isWriter ? createArchiveMeter(assembly.metrics.scope(scope)) : null;
-      const archive = createArchive({ engine, clock, log, meter });
-      archives.set(setup.id, archive);
-      assembly.archives.set(setup.id, archive.reader);
-      companions.push({ start: () => undefined, stop: archive.stop });
+      const engine = parts.archiveEngine?.(setup.id, roles.has('indexer')) ?? null;
+      if (engine !== null) assembly.archiveEngines.set(setup.id, engine);
     }
   }
 
@@ -158,8 +148,6 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const meter = createLedgerMeter(assembly.metrics.scope(chain === 'main' ? 'ledger' : `ledger_${chain}`));
     const dir = ledgerDir(chain);
     return async () => {
-      const archive = archives.get(chain);
-      const holds = [...(archive === undefined ? [] : [archive.held]), ...(assembly.ledgerHolds.get(chain) ?? [])];
       const ledger = await openLedger({
         dir,
         chain,
@@ -170,10 +158,10 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
         retainHours: hours,
         retainBytes: bytes,
         threads: ledgerThreads(core),
-        heldAbove: holds,
+        heldAbove: assembly.ledgerHolds.get(chain) ?? [],
       });
       assembly.ledgers.set(chain, ledger);
-      archive?.follow(ledger);
+      for (const run of assembly.ledgerOpened.get(chain) ?? []) run(ledger);
       return ledger;
     };
   }
@@ -241,7 +229,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     make(store, dataDir) {
       makeJobs(store, dataDir);
       readLedgers();
-      openArchives();
+      makeArchiveEngines();
       for (const chain of assembly.chains) companions.push(tellOtherChains(chain));
       runs = assembly.chains.map((chain) =>
         createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),

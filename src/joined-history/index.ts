@@ -15,6 +15,8 @@ import { createSignatureLists } from './signatures.ts';
 import { createSlotLists } from './slots.ts';
 import { createUpstreamSide } from './upstream.ts';
 
+export { createPastReader } from './past.ts';
+
 /** While a fork is followed, the ledger and an upstream may be on different branches. */
 const ATTEMPTS = 4;
 const ATTEMPT_MS = 150;

@@ -4,13 +4,14 @@ import { syntheticBlock } from '../../test/bench/samples/synthetic-block.ts';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { bySeed } from '../../test/helpers/run-part.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
+import { elementsOf } from '../solana/block-text.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
 import { decodePart, encodePart, ReadTables, Tables } from './codec.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { PARTS } from './frame.ts';
 import { PayloadReader, payloadOf } from './payload.ts';
-import { decodedBlock, elementsOf } from './reader.ts';
+import { decodedBlock } from './reader.ts';
 import { rowsOf } from './rows.ts';
 
 const signatures = () => ({ bytes: Buffer.alloc(64), stride: 64, at: 0 });

@@ -14,9 +14,9 @@ import type { AddressPage, AddressQuery, AddressRow, LedgerReader } from '../por
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { memoOf } from '../solana/memo.ts';
 import { createLedgerMeter, createLedgerReader, type Ledger, openLedger } from './index.ts';
 import type { IndexMode } from './lookup/index.ts';
-import { memoOf } from './memo.ts';
 
 const FLUSH_BLOCKS = 4;
 

@@ -3,11 +3,11 @@ import { brotliCompress, brotliDecompress, constants, crc32, deflateRaw, inflate
 import { messageOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { ChainBlock } from '../ports/block.ts';
+import { memoOf } from '../solana/memo.ts';
 import { Sink, Source } from './bytes.ts';
 import { decodePart, encodePart, ReadTables, type Signatures, type SoughtTransaction, Tables } from './codec.ts';
 import { type BlockUsage, type Dictionary, presetOf } from './dictionary.ts';
 import { PARTS, PLAIN } from './frame.ts';
-import { memoOf } from './memo.ts';
 import { type BlockRows, readRows, writeRows } from './rows.ts';
 
 /**

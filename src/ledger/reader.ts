@@ -1,20 +1,20 @@
 import type { FileHandle } from 'node:fs/promises';
 import { decode32 } from '../lib/base58.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
-import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
-import type { BlockHeader, ChainBlock } from '../ports/block.ts';
+import type { ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { KeptTransaction, LedgerPlace, LedgerReader } from '../ports/ledger.ts';
+import type { LedgerReader } from '../ports/ledger.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { decodeBlock, decodeEntries, decodeTransaction } from '../solana/decode/decode-block.ts';
+import { elementsOf, transactionOf } from '../solana/block-text.ts';
+import { decodeBlock, decodeEntries } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { memoOf } from '../solana/memo.ts';
 import { type Scratch, withScratch } from './bytes.ts';
 import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
 import { createOpenFiles, ledgerFailed, listFiles } from './files.ts';
 import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
 import { createIndex, type IndexMode, type LedgerIndex } from './lookup/index.ts';
-import { memoOf } from './memo.ts';
 import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
 import { rowsOf } from './rows.ts';
 import { loadSegment, lowerBound, readAt, type Segment, updateSegment } from './segment.ts';
@@ -396,42 +396,6 @@ const AFTER = Buffer.from('}');
 export function decodedBlock(slot: number, text: Buffer): ChainBlock {
   const answer = Buffer.concat([BEFORE, text, AFTER]);
   return decodeBlock(slot, scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown));
-}
-
-/** The texts of the transactions of a block; none when it has another form. */
-export function elementsOf(text: Buffer): Buffer[] {
-  const cursor = new JsonCursor(text);
-  const found: Buffer[] = [];
-  try {
-    for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
-      if (cursor.memberName() !== 'transactions') {
-        cursor.value();
-        continue;
-      }
-      for (let next = cursor.firstElement(); next; next = cursor.nextElement()) {
-        cursor.peek();
-        const from = cursor.at;
-        cursor.value();
-        found.push(text.subarray(from, cursor.at));
-      }
-    }
-  } catch (error) {
-    if (!(error instanceof Unusual)) throw error;
-    return [];
-  }
-  return found;
-}
-
-export function transactionOf(
-  header: BlockHeader,
-  place: LedgerPlace,
-  text: Buffer | undefined,
-): KeptTransaction | null {
-  if (text === undefined) return null;
-  const { slot, index } = place;
-  const { blockTime } = header;
-  const block = () => decodeTransaction({ ...(JSON.parse(text.toString()) as object), slot, blockTime });
-  return { slot, index, header, text, block, signature: block().transactions[0]!.signature };
 }
 
 /** The block is in a form without pieces. */

@@ -1,5 +1,6 @@
 import { decode32 } from '../lib/base58.ts';
-import type { ChainBlock, NormalTransaction } from '../ports/block.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import { changedOwners } from '../solana/changed-owners.ts';
 import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../solana/programs.ts';
 import type { Sink, Source } from './bytes.ts';
 
@@ -128,21 +129,6 @@ function addRow(rows: Map<number, number[]>, id: number, row: number): void {
   if (list === undefined) rows.set(id, [row]);
   // A key that is loaded twice, or an owner of many accounts.
   else if (Math.floor(list.at(-1)! / 16) !== Math.floor(row / 16)) list.push(row);
-}
-
-/** Owners of whose token accounts a balance changed, as numbers of the key table. */
-export function changedOwners(tx: NormalTransaction): ReadonlySet<number> {
-  const amounts = new Map<number, string>();
-  const changed = new Set<number>();
-  for (const { accountIndex, amount } of tx.preTokenBalances) amounts.set(accountIndex, amount);
-  for (const { accountIndex, amount, ownerKey } of tx.postTokenBalances) {
-    if ((amounts.get(accountIndex) ?? '0') !== amount) changed.add(ownerKey);
-    amounts.delete(accountIndex);
-  }
-  // Balances without a later one: their accounts were closed.
-  for (const { accountIndex, amount, ownerKey } of tx.preTokenBalances)
-    if (amounts.has(accountIndex) && amount !== '0') changed.add(ownerKey);
-  return changed;
 }
 
 /** Written as a piece of the block. Names are numbers of its key table, by their bytes as latin1; signatures are not written. */

@@ -67,6 +67,8 @@ export interface HostPluginDefinition<Config extends TObject = TObject>
   readonly migrations?: readonly Migration[] | (() => Promise<readonly Migration[]>);
   /** The commands that `provision` may register; it registers no others. A plugin that is not built in has no list: it is provisioned to find them. */
   readonly commands?: readonly CommandDescription[];
+  /** Whether sections of the kernel ask for it: then it is loaded, listed or not. */
+  isNeeded?(core: CoreConfig): boolean;
   provision(ctx: HostContext<Static<Config>>): void | Promise<void>;
 }
 

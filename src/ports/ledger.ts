@@ -112,13 +112,18 @@ export interface LedgerReader {
  */
 export const kernelLedger: ServiceToken<(chain: ChainId) => LedgerReader | null> = serviceToken('kernel.ledger');
 
-/** Who still needs blocks that the ledger would remove. */
+/** Who copies the ledger, and still needs blocks that it would remove. */
 export interface LedgerHolds {
   /**
    * The ledger keeps blocks above `slot()` beyond the bounds of its retention, up to twice `ledger.retain.bytes`; -1: all. To be called
    * before the start, in the thread that writes the ledger; elsewhere it has no effect.
    */
   hold(chain: ChainId, slot: () => number): void;
+  /**
+   * `run` gets the ledger when this thread has opened it to write it, before its first block; with several indexers only in the one that leads. To be
+   * called before the start.
+   */
+  opened(chain: ChainId, run: (ledger: LedgerReader) => void): void;
 }
 
 export const kernelLedgerHolds: ServiceToken<LedgerHolds> = serviceToken('kernel.ledger-holds');
@@ -138,6 +143,9 @@ export interface ArchiveReader extends Pick<LedgerReader, 'header' | 'text' | 'f
    */
   addressPage(query: AddressQuery): Promise<AddressPage | null>;
 }
+
+/** Offered by `archive`. Null without `ledger.archive`, and before the start. */
+export const archiveReaders: ServiceToken<(chain: ChainId) => ArchiveReader | null> = serviceToken('archive.readers');
 
 export interface PastPage {
   /** Newest first. */
@@ -276,3 +284,10 @@ export interface ArchiveEngine {
   insert(table: string, rows: Buffer): Promise<void>;
   close(): Promise<void>;
 }
+
+/**
+ * The engine of `ledger.archive`, one per chain and thread; whoever uses it closes it. Null without the key, and before the start. The engine of a folder runs in
+ * a process of its own, which the role `indexer` starts; other roles on its host reach it.
+ */
+export const kernelArchiveEngine: ServiceToken<(chain: ChainId) => ArchiveEngine | null> =
+  serviceToken('kernel.archive-engine');

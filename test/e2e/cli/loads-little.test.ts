@@ -72,7 +72,7 @@ function programBytes(): number {
 
 /** What loads a store, a chain, a listener or a daemon; and YAML and Ajv, without a file to read and errors to describe. */
 const OF_DAEMONS =
-  /^(node_modules\/(kysely|pino|undici|prom-client|ws|ajv|yaml|@solana\/web3\.js|better-sqlite3)\/|plugins\/[\w-]+\/plugin\.ts|src\/(store|chain|jobs|ledger|archive|portable|local-chain)\/)/;
+  /^(node_modules\/(kysely|pino|undici|prom-client|ws|ajv|yaml|@solana\/web3\.js|better-sqlite3)\/|plugins\/[\w-]+\/plugin\.ts|src\/(store|chain|jobs|ledger|portable|local-chain)\/)/;
 
 for (const [args, code] of [
   [['--version'], 0],

@@ -1,7 +1,6 @@
-import { transactionOf } from '../ledger/reader.ts';
-import { encode32, encode64 } from '../lib/base58.ts';
-import type { BlockHeader } from '../ports/block.ts';
-import type { Clock } from '../ports/clock.ts';
+import { encode32, encode64 } from '../../src/lib/base58.ts';
+import type { BlockHeader } from '../../src/ports/block.ts';
+import type { Clock } from '../../src/ports/clock.ts';
 import type {
   AddressPage,
   AddressQuery,
@@ -10,7 +9,8 @@ import type {
   ArchiveReader,
   KeptTransaction,
   LedgerPlace,
-} from '../ports/ledger.ts';
+} from '../../src/ports/ledger.ts';
+import { transactionOf } from '../../src/solana/block-text.ts';
 import { readRanges, type SlotRanges } from './ranges.ts';
 import { isLeftOut, KEYS, OWNERS } from './tables.ts';
 

@@ -1,5 +1,5 @@
-import { encode32 } from '../lib/base58.ts';
-import type { ArchiveEngine } from '../ports/ledger.ts';
+import { encode32 } from '../../src/lib/base58.ts';
+import type { ArchiveEngine } from '../../src/ports/ledger.ts';
 
 /** Slots from the first to the last one, both inclusive. */
 export type SlotRange = readonly [from: number, to: number];

@@ -5,11 +5,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { createArchiveEngine, parseArchive } from '../../src/adapters/clickhouse/index.ts';
+import { createSystemClock } from '../../src/adapters/clock.ts';
+import { codeOf } from '../../src/lib/coded-error.ts';
+import type { ArchiveEngine } from '../../src/ports/ledger.ts';
 import { compareOverSeams, emptyLedger, fill, fillMiddle, startWriter, waitFor } from '../../test/helpers/archive.ts';
-import { createArchiveEngine, parseArchive } from '../adapters/clickhouse/index.ts';
-import { createSystemClock } from '../adapters/clock.ts';
-import { codeOf } from '../lib/coded-error.ts';
-import type { ArchiveEngine } from '../ports/ledger.ts';
 import { createArchiveReader } from './reader.ts';
 
 /** What a fault does to an insert: before it is stored, after it is stored, or to the connection. */

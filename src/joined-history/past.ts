@@ -1,8 +1,6 @@
-import type { Clock } from '../ports/clock.ts';
 import type {
   AddressPage,
   AddressRow,
-  ArchiveEngine,
   ArchiveReader,
   Heads,
   LedgerPlace,
@@ -10,48 +8,6 @@ import type {
   PastPage,
   PastReader,
 } from '../ports/ledger.ts';
-import type { Log } from '../ports/telemetry.ts';
-import { createArchiveReader } from './reader.ts';
-import { type ArchiveMeter, type ArchiveWriter, type ArchiveWriterOptions, startArchiveWriter } from './writer.ts';
-
-/**
- * The archive of a chain: final blocks of the ledger in ClickHouse, for what outgrows one disk. `tables.ts` has the schema, `writer.ts`
- * copies, and `reader.ts` answers the look-ups of the ledger's port.
- */
-export interface Archive {
-  readonly reader: ArchiveReader;
-  /** The ledger has to keep blocks above this slot. */
-  held(): number;
-  /** Copies the final blocks of a ledger from now on. In the thread that writes it. */
-  follow(ledger: ArchiveWriterOptions['ledger']): void;
-  /** Ends after the batch in flight. */
-  stop(): Promise<void>;
-}
-
-export interface ArchiveOptions {
-  readonly engine: ArchiveEngine;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** Null in threads that only read. */
-  readonly meter: ArchiveMeter | null;
-}
-
-export function createArchive({ engine, clock, log, meter }: ArchiveOptions): Archive {
-  let writer: ArchiveWriter | null = null;
-  return {
-    reader: createArchiveReader(engine, clock),
-    held: () => writer?.slot ?? -1,
-    follow(ledger) {
-      if (meter !== null) writer ??= startArchiveWriter({ engine, ledger, clock, log, meter });
-    },
-    async stop() {
-      await writer?.stop();
-      await engine.close();
-    },
-  };
-}
-
-export { createArchiveMeter } from './writer.ts';
 
 /** Slots of one look into the archive. */
 const SLOTS_AT_ONCE = 1_000;
@@ -59,7 +15,7 @@ const SLOTS_AT_ONCE = 1_000;
 interface PastParts {
   /** Null while this process has none. */
   readonly ledger: () => LedgerReader | null;
-  /** Null without `ledger.archive`. */
+  /** Null without an archive. */
   readonly archive: () => ArchiveReader | null;
 }
 

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { blockOf, entryOf, sampleMessage, wireOf } from '../../test/helpers/rpc-block.ts';
 import { decode32 } from '../lib/base58.ts';
-import { decodeBlock } from '../solana/decode/decode-block.ts';
-import { MEMO_PROGRAMS } from '../solana/programs.ts';
-import { memoOf as memoOfShown, readWire } from '../solana/show-transaction.ts';
+import { decodeBlock } from './decode/decode-block.ts';
 import { memoOf } from './memo.ts';
+import { MEMO_PROGRAMS } from './programs.ts';
+import { memoOf as memoOfShown, readWire } from './show-transaction.ts';
 
 test('a memo is the same from a block and from a transaction, and as nodes write it', () => {
   const texts: readonly (readonly [data: Uint8Array, memo: string])[] = [

@@ -1,10 +1,10 @@
-import { memoOf } from '../ledger/memo.ts';
-import { elementsOf } from '../ledger/reader.ts';
-import { changedOwners } from '../ledger/rows.ts';
-import { decode32 } from '../lib/base58.ts';
-import type { ChainBlock } from '../ports/block.ts';
-import type { ArchiveEngine } from '../ports/ledger.ts';
-import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../solana/programs.ts';
+import { decode32 } from '../../src/lib/base58.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
+import type { ArchiveEngine } from '../../src/ports/ledger.ts';
+import { elementsOf } from '../../src/solana/block-text.ts';
+import { changedOwners } from '../../src/solana/changed-owners.ts';
+import { memoOf } from '../../src/solana/memo.ts';
+import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../../src/solana/programs.ts';
 
 /**
  * The tables, in the manner of Superbank's: each has the order in which it is read. Statements are those that ClickHouse 18.16 and 26.7

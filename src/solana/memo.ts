@@ -1,6 +1,6 @@
 import type { KeyTable, NormalTransaction } from '../ports/block.ts';
-import { memoLine } from '../solana/json-parsed/instruction.ts';
-import { MEMO_PROGRAMS } from '../solana/programs.ts';
+import { memoLine } from './json-parsed/instruction.ts';
+import { MEMO_PROGRAMS } from './programs.ts';
 
 const PROGRAMS = new Set(MEMO_PROGRAMS);
 

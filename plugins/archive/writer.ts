@@ -1,9 +1,10 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
-import { codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { ArchiveEngine, LedgerReader } from '../ports/ledger.ts';
-import type { Log, Metrics } from '../ports/telemetry.ts';
-import { backoffMs } from '../runtime/waiting.ts';
+import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { ArchiveEngine, LedgerReader } from '../../src/ports/ledger.ts';
+import type { Log, Metrics } from '../../src/ports/telemetry.ts';
+import { backoffMs } from '../../src/runtime/waiting.ts';
 import { holesOf, merged, readRanges, type SlotRange, type SlotRanges } from './ranges.ts';
 import { createTables, Rows } from './tables.ts';
 
@@ -17,24 +18,28 @@ const LONGEST_PAUSE_MS = 60_000;
 
 export type ArchiveMeter = ReturnType<typeof createArchiveMeter>;
 
-export function createArchiveMeter(metrics: Metrics) {
+export function createArchiveMeter(metrics: Metrics, chain: ChainId = 'main') {
+  const area = chain === 'main' ? '' : `${chain}_`;
   const meter = {
     look: () => ({ slot: 0, behind: 0, missing: 0 }),
-    blocks: metrics.counter('blocks_total', 'blocks that were written to the archive'),
-    failures: metrics.counter('failures_total', 'batches that could not be written to the archive and are tried again'),
+    blocks: metrics.counter(`${area}blocks_total`, 'blocks that were written to the archive'),
+    failures: metrics.counter(
+      `${area}failures_total`,
+      'batches that could not be written to the archive and are tried again',
+    ),
     holes: metrics.counter(
-      'holes_total',
+      `${area}holes_total`,
       'ranges of slots that the archive passed over, because the ledger had them no longer or not yet',
     ),
   };
-  metrics.observe('slot', 'newest slot of the archive; 0 before the first', () => meter.look().slot);
+  metrics.observe(`${area}slot`, 'newest slot of the archive; 0 before the first', () => meter.look().slot);
   metrics.observe(
-    'behind_slots',
+    `${area}behind_slots`,
     'final slots of the ledger that are not in the archive yet',
     () => meter.look().behind,
   );
   metrics.observe(
-    'missing_slots',
+    `${area}missing_slots`,
     'slots between the oldest and the newest of the archive that it does not have',
     () => meter.look().missing,
   );
@@ -204,6 +209,7 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
         if (failures > 0) log.info({ archive: engine.name }, 'the archive is written again');
         failures = 0;
       } catch (error) {
+        if (signal.aborted) break;
         failures += 1;
         archived = null;
         meter.failures.add();
