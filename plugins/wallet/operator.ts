@@ -12,8 +12,9 @@ import {
 } from '../../src/plugin/plugin.ts';
 import { address, count, flag, orNull, slot, text } from '../../src/solana/schemas.ts';
 import { WALLET_COMMANDS } from './command-list.ts';
+import { rangeOf, whereMayCome } from './store/range.ts';
 import type { Db, WalletRow } from './store/tables.ts';
-import { isJoined, readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
+import { readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
 
 const MAX_SHOWN = 1_000;
 const EXIT_USAGE = 64;
@@ -82,6 +83,7 @@ function backfillCommand(clock: Clock): Command {
           .updateTable('wallet_wallets')
           .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, last_error: null })
           .where('id', '=', id)
+          .where(whereMayCome('start again'))
           .execute();
       });
       await show(io, [await known(io, address)], options['json'] === true);
@@ -128,7 +130,7 @@ function walletView(row: WalletRow, liveSlot: number | null) {
     followed: row.is_followed === 1,
     pinned: row.is_pinned === 1,
     fromSlot: row.floor,
-    toSlot: isJoined(row) ? Math.max(row.head ?? 0, liveSlot ?? 0) : row.head,
+    toSlot: rangeOf(row) === 'joined' ? Math.max(row.head ?? 0, liveSlot ?? 0) : row.head,
     complete: row.is_complete === 1,
     prunedBelow: row.pruned_below,
     transactions: row.stored,
@@ -149,7 +151,7 @@ function stateOf(row: WalletRow): string {
   if (row.last_error !== null) return `stalled: ${row.last_error}`;
   if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
   const past = row.is_complete === 1 ? 'complete' : `without data below slot ${row.pruned_below}`;
-  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
+  return rangeOf(row) === 'joined' ? `${past}, current` : `${past}, up to slot ${row.head}`;
 }
 
 const MOST = 500;

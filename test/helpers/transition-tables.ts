@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { FILL } from '../../plugins/das/indexing/tables.ts';
 import { REPLAY } from '../../plugins/streams/hub/replays.ts';
+import { RANGE } from '../../plugins/wallet/store/range.ts';
 import { COOL_DOWN, SERVED_CHAIN } from '../../src/adapters/chain/rpc/transitions.ts';
 import { OUTBOX } from '../../src/jobs/transitions.ts';
 import type { Transitions } from '../../src/lib/transitions.ts';
@@ -38,6 +39,12 @@ export const MACHINES: readonly Machine[] = [
   },
   { name: 'fill', page: 'plugins/das/README.md', states: ['none', 'filling', 'ready'], table: FILL },
   { name: 'replay', page: 'plugins/streams/README.md', states: ['reading', 'live', 'over'], table: REPLAY },
+  {
+    name: 'wallet',
+    page: 'plugins/wallet/README.md',
+    states: ['dropped', 'left', 'new', 'live', 'stored', 'apart', 'joined'],
+    table: RANGE,
+  },
 ];
 
 /** One row for each event; an empty cell: the event changes nothing in that state. */

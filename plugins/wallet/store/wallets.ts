@@ -183,10 +183,6 @@ export async function changedWallets(
   return rows.map(({ id, address, is_followed }) => ({ id, is_followed, key: decode32(address) as Uint8Array }));
 }
 
-/** Whether the live range joins the stored one: everything above `head` is read from blocks. */
-export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'head'>): boolean =>
-  live_from !== null && head !== null && head >= live_from - 1;
-
 /** An upstream that lacked the past of a wallet is called again after this time. */
 export const PRUNED_MS = 600_000;
 

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import { type Clock, CodedError, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
+import { mayCome, type RangeState, rangeOf, whereMayCome } from '../store/range.ts';
 import { type TailRow, withoutRepeats, writeRows } from '../store/rows.ts';
 import {
   ACCOUNT,
@@ -16,14 +17,7 @@ import {
   type WalletRow,
 } from '../store/tables.ts';
 import { findPlaces, placeFromOrder, readSignatures, signatureText, writeTransactions } from '../store/transactions.ts';
-import {
-  isJoined,
-  type OwnedAccount,
-  PRUNED_MS,
-  readAccounts,
-  readWalletById,
-  writeAccounts,
-} from '../store/wallets.ts';
+import { type OwnedAccount, PRUNED_MS, readAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
 import type { AskOptions, ChainHistory } from './chain-history.ts';
 import { createAddressList, createGatherer, emptyList, type Gathered, type Gatherer } from './gather.ts';
 
@@ -72,12 +66,12 @@ export async function backfillWallet(
   const ask: AskOptions = { commitment: 'finalized', signal: AbortSignal.any([signal]), lane: parts.lane };
   const finalSlot = await parts.upstream.slot(ask);
   const wallet = await readWalletById(parts.store.read as Db, id);
-  if (wallet === undefined || wallet.dropped_at !== null || wallet.refused !== null) return 'done';
+  if (wallet === undefined || wallet.is_followed === 0 || wallet.refused !== null) return 'done';
   if (!(await parts.mayContinue(wallet))) return 'done';
   const key = decode32(wallet.address);
   if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is invalid');
   const run: BackfillRun = { ...parts, wallet, key, ask, finalSlot };
-  if (wallet.head === null) {
+  if (mayCome('job begins', wallet)) {
     await begin(run);
     return 'again';
   }
@@ -88,7 +82,7 @@ export async function backfillWallet(
   const isDown = wallet.is_complete === 1 || (await extendDown(run, deadlineMs));
   if (!isDown) return 'again';
   const now = await readWalletById(parts.store.read as Db, id);
-  return now !== undefined && now.is_followed === 1 && now.live_from !== null && !isJoined(now) ? 'later' : 'done';
+  return now !== undefined && WAITING.has(rangeOf(now)) ? 'later' : 'done';
 }
 
 /** Starts with the final part of the live range as the covered range. The follower may be behind finality. */
@@ -109,7 +103,7 @@ async function begin({ store, wallet, finalSlot }: BackfillRun): Promise<void> {
       .updateTable('wallet_wallets')
       .set(range)
       .where('id', '=', wallet.id)
-      .where('head', 'is', null)
+      .where(whereMayCome('job begins'))
       .where('follow_version', '=', wallet.follow_version)
       .execute();
   });
@@ -122,13 +116,17 @@ async function restart(run: BackfillRun): Promise<void> {
       .updateTable('wallet_wallets')
       .set({ floor: null, head: null, is_complete: 0, pruned_below: null })
       .where('id', '=', run.wallet.id)
+      .where(whereMayCome('start again'))
       .execute();
   });
   await begin(run);
 }
 
+/** Its blocks are there, and what lies between them and the stored range is not final yet. */
+const WAITING: ReadonlySet<RangeState> = new Set(['live', 'apart']);
+
 const needsHead = ({ wallet, finalSlot }: BackfillRun): boolean =>
-  wallet.head !== null && finalSlot > wallet.head && !isJoined(wallet);
+  wallet.head !== null && finalSlot > wallet.head && mayCome('head moves', wallet);
 
 /**
  * Fills the range between `head` and the newest final slot; `head` moves when all of it is stored. False when the upstream has pruned a part
@@ -164,6 +162,7 @@ async function extendHead(run: BackfillRun): Promise<boolean> {
       .updateTable('wallet_wallets')
       .set({ head: finalSlot, last_error: null })
       .where('id', '=', wallet.id)
+      .where(whereMayCome('head moves'))
       .where('head', '<=', finalSlot)
       .where('follow_version', '=', wallet.follow_version)
       .execute();

@@ -5,6 +5,7 @@ import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/p
 import { type AddressIndex, createAddressIndex, matchBlock } from '../../../src/solana/address-set.ts';
 import { tokenChanges } from '../../../src/solana/movements/movement.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
+import { whereMayCome } from '../store/range.ts';
 import { mergeTail, packTail, type TailRow, withoutRepeats } from '../store/rows.ts';
 import { ACCOUNT, CHANGED, type Db, NAMED, positionOf, readKeyNumbers, TOUCHED } from '../store/tables.ts';
 import { forgetSlot, placeFromBlock, type StoredTransaction, writeTransactions } from '../store/transactions.ts';
@@ -102,6 +103,10 @@ async function moveOn(
     .execute();
 }
 
+/** Those that were not live before are like any at their first block. */
+const BLOCK = whereMayCome('block');
+const PASSED_OVER_LIVE = whereMayCome('blocks passed over', 'block');
+
 /** New wallets are live from this block on; after a gap in the blocks all others become live again from here. */
 async function markLive(tx: StoreTx, state: WalletState, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
   const db = tx.db as Db;
@@ -112,16 +117,10 @@ async function markLive(tx: StoreTx, state: WalletState, slot: number, isFull: b
         head: sql`CASE WHEN head >= live_from - 1 AND head < ${state.live_slot} THEN ${state.live_slot} ELSE head END`,
         live_from: slot,
       })
-      .where('is_followed', '=', 1)
-      .where('live_from', 'is not', null)
+      .where(PASSED_OVER_LIVE)
       .execute();
   const from = isFull && !isCut ? (state.full_from ?? slot) : slot;
-  await db
-    .updateTable('wallet_wallets')
-    .set({ live_from: from })
-    .where('is_followed', '=', 1)
-    .where('live_from', 'is', null)
-    .execute();
+  await db.updateTable('wallet_wallets').set({ live_from: from }).where(BLOCK).execute();
 }
 
 /** Rows of followed wallets and of their token accounts, and the transactions in full. Returns the number of rows. */

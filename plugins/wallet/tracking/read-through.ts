@@ -1,8 +1,9 @@
 import type { LRUCache } from 'lru-cache';
 import { decode } from '../../../src/lib/base58.ts';
+import { rangeOf } from '../store/range.ts';
 import { type Db, endOf, firstOf, type HistoryRow } from '../store/tables.ts';
 import { findPlaces } from '../store/transactions.ts';
-import { isJoined, isPastKnown, type WalletNow } from '../store/wallets.ts';
+import { isPastKnown, type WalletNow } from '../store/wallets.ts';
 import type { FetchedTransaction } from './chain-history.ts';
 import { type Overlay, readOverlay } from './gather.ts';
 import type { TrackerParts } from './parts.ts';
@@ -73,7 +74,7 @@ export async function readThrough(
    * branch, that of the upstream: the stored part may be on another one, or go back to where a fork began at any moment.
    */
   async function openOverlay(row: WalletNow, atLeast: number): Promise<Overlay> {
-    const liveSlot = isJoined(row) ? row.live_slot : null;
+    const liveSlot = rangeOf(row) === 'joined' ? row.live_slot : null;
     isAboveRead = liveSlot === null || liveSlot < atLeast || !isFresh(chain.status(), liveSlot);
     if (!isAboveRead) return { ...NOTHING, upTo: liveSlot as number };
     const isLive = liveSlot !== null;
@@ -141,7 +142,7 @@ export function coveredOf(row: WalletNow, now: number): Covered | null {
     row,
     above: row.is_complete === 1 ? -1 : firstOf(row.floor) - 1,
     // Above the covered range rows may be incomplete.
-    below: endOf(isJoined(row) ? Math.max(row.head, row.live_slot ?? row.head) : row.head),
+    below: endOf(rangeOf(row) === 'joined' ? Math.max(row.head, row.live_slot ?? row.head) : row.head),
     isPastKnown: isPastKnown(row, now),
   };
 }

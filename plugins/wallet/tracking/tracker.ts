@@ -4,16 +4,10 @@ import type { ChainReader } from '../../../src/plugin/plugin.ts';
 import type { CallContext } from '../../../src/plugin/request.ts';
 import { type Caller, tenantOf } from '../../../src/ports/access.ts';
 import type { AddressHistory, OpenAddressHistory } from '../../../src/ports/address-history.ts';
+import { type RangeState, rangeOf } from '../store/range.ts';
 import { createRowReader } from '../store/rows.ts';
 import type { WalletRow } from '../store/tables.ts';
-import {
-  createWalletReader,
-  forgetPruned,
-  isJoined,
-  isPastKnown,
-  registerWallet,
-  type WalletNow,
-} from '../store/wallets.ts';
+import { createWalletReader, forgetPruned, isPastKnown, registerWallet, type WalletNow } from '../store/wallets.ts';
 import { refusedAs503 } from '../wallet-route.ts';
 import type { FetchedTransaction } from './chain-history.ts';
 import { createView, type ShownPlace } from './create-view.ts';
@@ -130,8 +124,10 @@ export function createTracker(parts: TrackerParts): Tracker {
   };
 }
 
-const needsWork = (row: WalletRow, now: number): boolean =>
-  row.head === null || !isPastKnown(row, now) || (row.live_from !== null && !isJoined(row)) || row.is_followed === 0;
+/** Nothing is missing above the floor, or no block came yet that shows what is. */
+const IDLE: ReadonlySet<RangeState> = new Set(['stored', 'joined']);
+
+const needsWork = (row: WalletRow, now: number): boolean => !IDLE.has(rangeOf(row)) || !isPastKnown(row, now);
 
 /** Opens the history of a wallet for one request. Errors: 503 when nothing can be known; 400 and 429 for wallets that are not admitted. */
 export type OpenWallet = (

@@ -7,6 +7,7 @@ import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { backoffMs } from '../../../src/runtime/waiting.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { WalletConfig } from '../config.ts';
+import { whereIn } from '../store/range.ts';
 import { mergeTail } from '../store/rows.ts';
 import {
   ACCOUNT,
@@ -120,8 +121,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     const waiting = await (store.read as Db)
       .selectFrom('wallet_wallets')
       .select('id')
-      .where('is_followed', '=', 1)
-      .where((eb) => eb.or([eb('head', 'is', null), eb('head', '<', sql<number>`live_from - 1`)]))
+      .where(whereIn('new', 'live', 'apart'))
       .where('last_error', 'is', null)
       .limit(MAX_IDLE)
       .execute();
