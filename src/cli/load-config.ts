@@ -66,15 +66,26 @@ const OTHERS_MAY_WRITE = 0o002;
 
 /**
  * The configuration file: `--config`, else PARHELION_CONFIG (empty: none), else parhelion.yaml in the working directory, else the
- * installed one. Null if no file exists. Errors: CONFIG_UNREADABLE, exit 78.
+ * installed one. A working directory that this user may not enter, such as the one of root after `sudo -u`, has none for this user: then the
+ * installed file is taken, if it exists. Null if no file exists. Errors: CONFIG_UNREADABLE, exit 78.
  */
 function findConfigFile(values: CommandValues, io: CliIo): string | null {
   const given = values['config'] ?? io.env['PARHELION_CONFIG'];
   if (typeof given === 'string') return given === '' ? null : resolve(io.cwd, given);
   const near = resolve(io.cwd, 'parhelion.yaml');
+  if (!mayEnter(io.cwd) && fileStatus(INSTALLED_FILE) !== null) return INSTALLED_FILE;
   const found = fileStatus(near);
   if (found !== null) refuseForeign(near, [found, lstatSync(near)], statSync(dirname(near)));
   return found !== null ? near : fileStatus(INSTALLED_FILE) === null ? null : INSTALLED_FILE;
+}
+
+function mayEnter(folder: string): boolean {
+  try {
+    accessSync(folder, constants.X_OK);
+    return true;
+  } catch (error) {
+    return codeOf(error) !== 'EACCES';
+  }
 }
 
 /** Null: there is no such file. A file that this user may not look at is an error: another configuration would be used silently. */

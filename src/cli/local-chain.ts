@@ -131,16 +131,20 @@ const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
 export function welcome(
   { api, websocket, admin }: DaemonAddresses,
   { key: first, operatorToken }: FirstStart,
-  { chain, program }: { readonly chain: 'local' | 'rpc'; readonly program: string },
+  {
+    chain,
+    program,
+    hasDashboard,
+  }: { readonly chain: 'local' | 'rpc'; readonly program: string; readonly hasDashboard: boolean },
 ): string[] {
   if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics)`, ''];
   const lines = [
     '',
     ` API        ${api}`,
     ...(websocket === null ? [] : [` WebSocket  ${websocket}`]),
-    ` Admin      ${admin}  (/healthz, /readyz, /metrics, /dashboard)`,
+    ` Admin      ${admin}  (/healthz, /readyz, /metrics${hasDashboard ? ', /dashboard' : ''})`,
     ` Docs       ${api}/docs`,
-    ...(operatorToken === null
+    ...(operatorToken === null || !hasDashboard
       ? []
       : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown only once)`]),
   ];

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startReceiver, until, use } from './smoke.mjs';
@@ -186,6 +186,12 @@ try {
   assert.match(spare, /To revoke it: parhelion keys revoke --id /);
   await use({ api: API, admin: 'http://127.0.0.1:8790' }, key, receiver);
   assert.equal(statSync('/var/lib/parhelion/run.json').uid, statSync('/var/lib/parhelion').uid);
+  // `sudo -u parhelion` stays in the folder of root, which that user may not enter.
+  const as = ['--reuid=parhelion', '--regid=parhelion', '--clear-groups', 'parhelion', 'status', '--json'];
+  mkdirSync('/tmp/closed', { mode: 0o700 });
+  const there = spawnSync('setpriv', as, { cwd: '/tmp/closed', env, encoding: 'utf8' });
+  assert.equal(there.status, 0, there.stderr);
+  assert.match(there.stdout, /127\.0\.0\.1:8787/);
   console.log('installed: status, key, delivery and wallet are fine');
 
   const version = succeed('parhelion', '--version');

@@ -39,6 +39,8 @@ export interface Who {
 export type Login = { readonly token: string } | { readonly project: string; readonly secret: string };
 
 let csrfToken = '';
+/** Every answer of a daemon on its local chain says so. */
+export let isLocalChain = false;
 /** Number of log-ins on this page. */
 let logins = 0;
 let askLogin: () => Promise<void> = () => Promise.reject(new ApiError(401, 'Log in first'));
@@ -62,6 +64,7 @@ async function send(method: string, path: string, body: unknown): Promise<Respon
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     setReachable(true);
+    isLocalChain = response.headers.get('x-parhelion-chain') === 'local';
     return response;
   } catch {
     setReachable(false);

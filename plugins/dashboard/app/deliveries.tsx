@@ -8,6 +8,7 @@ import {
   get,
   type HookHealth,
   hookCall,
+  isLocalChain,
   type Project,
   type Webhook,
 } from './api.ts';
@@ -468,9 +469,11 @@ function TransactionNote({ project, signature }: { project: Project; signature: 
   return (
     <>
       <Id text={signature} kept={12} to={href(['p', project.id, 'look-up', signature])} />{' '}
-      <a class="small" href={`https://explorer.solana.com/tx/${signature}`} target="_blank" rel="noreferrer">
-        Solana Explorer <ExternalLink size={13} aria-hidden />
-      </a>
+      {!isLocalChain && (
+        <a class="small" href={`https://explorer.solana.com/tx/${signature}`} target="_blank" rel="noreferrer">
+          Solana Explorer <ExternalLink size={13} aria-hidden />
+        </a>
+      )}
     </>
   );
 }

@@ -197,7 +197,8 @@ export function GapsPage() {
               rows={gaps}
               empty={
                 <Empty title="No gaps">
-                  Nothing was passed over. <code>parhelion backfill --from SLOT --to SLOT</code> reads a range again.
+                  Nothing was passed over. <code class="whole">parhelion backfill --from SLOT --to SLOT</code> reads a
+                  range again.
                 </Empty>
               }
               columns={[
@@ -222,8 +223,16 @@ export function GapsPage() {
                 { name: 'Chain', show: ({ chain }) => chain },
                 {
                   name: 'Reason',
-                  show: ({ reason, trouble }) => (
-                    <span class={trouble === null ? '' : 'error'}>{trouble ?? GAP_REASONS[reason] ?? reason}</span>
+                  show: ({ id, status, reason, trouble }) => (
+                    <>
+                      <span class={trouble === null ? '' : 'error'}>{trouble ?? GAP_REASONS[reason] ?? reason}</span>
+                      {trouble !== null && status === 'open' && (
+                        <span class="soft detail">
+                          {' '}
+                          To give it up: <code class="whole">parhelion backfill --abandon {id}</code>
+                        </span>
+                      )}
+                    </>
                   ),
                 },
                 { name: 'For', show: ({ processors }) => processors.join(', ') },

@@ -58,8 +58,8 @@ function ofChain(chain: ChainState): Trouble[] {
           : `${number(chain.openGaps)} ranges of slots of ${name} are missing`,
       advice:
         chain.openGaps === 1
-          ? 'It is filled as soon as an upstream has its blocks. An archive upstream helps with old ones.'
-          : 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones.',
+          ? 'It is filled as soon as an upstream has its blocks. An archive upstream helps with old ones; the page Gaps says how to give it up.'
+          : 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones; the page Gaps says how to give one up.',
       link: { path: ['gaps'], text: 'Gaps' },
     });
   return found;

@@ -188,7 +188,10 @@ function tell(
   };
   if (request.json) return;
   io.err(`parhelion: FOLLOW_GAPS_LEFT: ${words[end]}`);
-  for (const gap of left) io.err(`  ${gapLine(gap)}`);
+  for (const gap of left) {
+    io.err(`  ${gapLine(gap)}`);
+    if (end === 'blocked') io.err(`    to give it up: ${io.program} backfill --abandon ${gap.id}`);
+  }
 }
 
 interface FillHereOptions {

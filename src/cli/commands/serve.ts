@@ -162,12 +162,14 @@ async function untilStopped(
     const addresses = daemon.addresses();
     const kind = chain === null ? 'rpc' : 'local';
     const storeDir = chain?.storeDir ?? dataDir;
+    const hasDashboard = config.plugins.some(({ id, enabled }) => id === 'dashboard' && enabled);
     const localChain = chain === null ? {} : { localChain: { url: chain.rpcUrl, websocketUrl: chain.wsUrl } };
     writeRunFile(dataDir, { pid: process.pid, roles, ...addresses, chain: kind, storeDir, ...localChain });
     // Last, below the lines of the start.
     await setImmediate();
     if (isForPeople(config, io))
-      for (const line of welcome(addresses, daemon.first(), { chain: kind, program: io.program })) io.out(line);
+      for (const line of welcome(addresses, daemon.first(), { chain: kind, program: io.program, hasDashboard }))
+        io.out(line);
     chain?.goLive();
     supervision.ready();
     void shrinkHeap(clock, ending.signal);

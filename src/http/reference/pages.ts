@@ -94,8 +94,13 @@ export function guideRoutes(auth: 'none' | 'admin'): readonly Route[] {
       path: '/docs/guide/:file',
       summary: 'A page or file of the guide',
       params: Type.Object({ file: Type.String({ description: 'Name of the file', examples: ['index.html'] }) }),
-      replies: { 200: Type.String({ contentMediaType: '*/*', description: 'The file' }) },
+      replies: {
+        200: Type.String({ contentMediaType: '*/*', description: 'The file' }),
+        302: Type.Null({ description: 'The page, for a name without .html' }),
+      },
       async handler({ params: { file }, headers }) {
+        if ((await files()).has(`${file}.html`))
+          return { status: 302, headers: { Location: `/docs/guide/${file}.html` } };
         const markdown =
           file.endsWith('.html') && wantsMarkdown(headers['accept']) ? file.replace(/html$/, 'md') : file;
         const reply = fileReply(await guideFile(markdown), headers);

@@ -59,6 +59,9 @@ test('llms.txt leads to pages, the pages to pages, and each is Markdown for thos
   for (const call of ['### POST /v0/webhooks', '### getTransfersByAddress', '### GET /v1/wallet/{wallet}/balances'])
     assert.ok(reference.text.includes(call), call);
   assert.match((await read('/docs', 'text/html')).type, /^text\/html/);
+  // A page by its name alone leads to it.
+  const page = await read('/docs/guide/webhooks', 'text/html');
+  assert.deepEqual([page.status, /^text\/html/.test(page.type)], [200, true]);
 
   const agents = JSON.parse((await read('/agents.json')).text) as Record<string, Record<string, unknown>>;
   for (const address of [...Object.values(agents['documentation'] ?? {}), agents['interfaces']?.['openapi']])

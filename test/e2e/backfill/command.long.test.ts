@@ -160,6 +160,7 @@ test('a gap that no upstream can fill ends with 75 and stays open; one that was 
   assert.match(err, /cannot be filled now[\s\S]*no upstream has the block at slot \d+ any more/);
   const [gap] = await list(configFile);
   assert.equal(gap?.status, 'open');
+  assert.match(err, new RegExp(`to give it up: .* backfill --abandon ${gap.id}$`, 'm'));
   const all = await runCommand(['backfill', '--gaps', '--config', configFile]);
   assert.equal(all.code, 75);
   const given = await runCommand(['backfill', '--abandon', String(gap.id), '--config', configFile]);

@@ -73,7 +73,7 @@ test('the commands of a first start are the ones that the banner prints', () => 
   const printed = welcome(
     { api: 'http://127.0.0.1:8787', websocket: null, admin: 'http://127.0.0.1:8790' },
     { key: { projectId: 'P', key: 'KEY' }, operatorToken: null },
-    { chain: 'local', program: 'npx parhelion' },
+    { chain: 'local', program: 'npx parhelion', hasDashboard: true },
   ).filter((line) => line.startsWith('curl '));
   const written = commandsOf(readmeBlock('curl '));
   const [, watched = ''] = /accountAddresses":\["([^"]+)/.exec(printed.join('')) ?? [];
@@ -84,6 +84,14 @@ test('the commands of a first start are the ones that the banner prints', () => 
   );
   const chain = { rpcUrl: 'r', wsUrl: 'w', socketPort: 8900, engine: 'e', continues: false, storeDir: 'd' };
   const banner = localChainBanner(chain, 'parhelion').join('\n');
+  const listed = (hasDashboard: boolean) =>
+    welcome(
+      { api: 'http://127.0.0.1:8787', websocket: null, admin: 'http://127.0.0.1:8790' },
+      { key: null, operatorToken: 'op_x' },
+      { chain: 'local', program: 'parhelion', hasDashboard },
+    ).join('\n');
+  assert.match(listed(true), /\/metrics, \/dashboard\)[\s\S]*op_x/);
+  assert.doesNotMatch(listed(false), /dashboard|op_x/i, 'pages that the daemon does not load');
   assert.ok(banner.includes('It also uses port 8900'));
   assert.ok(banner.includes('SOLANA_RPC_URL=... parhelion serve') && readmeText().includes('SOLANA_RPC_URL='));
 });
