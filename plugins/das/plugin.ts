@@ -2,13 +2,20 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { stringify } from '../../src/lib/json.ts';
 import { lazy } from '../../src/lib/lazy.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
-import { JsonBytes, type PluginContext, type RpcCall, RpcError, type RpcMethod } from '../../src/plugin/plugin.ts';
+import {
+  JsonBytes,
+  type PluginContext,
+  type RpcCall,
+  type RpcCodeName,
+  RpcError,
+  type RpcMethod,
+} from '../../src/plugin/plugin.ts';
 import { compressedAssets, TOO_MANY_IDS } from '../../src/ports/compressed-assets.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { offChainDocuments, tokenPrices } from '../../src/ports/tokens.ts';
 import { readCommitment } from '../../src/runtime/commitment.ts';
 
-import { type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
+import { ASSET_METHODS, type AssetMethod } from '../../src/solana/assets/methods.ts';
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures, readLeaf, readPage } from './changes.ts';
 import type { DasConfig } from './config.ts';
@@ -60,18 +67,17 @@ export function provision(host: HostContext<DasConfig>): void {
   provisionIndex(host, lacked);
   const index = isFollowing ? lazy(() => createAssetIndex(store, config.cacheBytes)) : () => null;
   const ctx: Context = { config, chain, use, lacked, index };
-  for (const name of namesOf('getAsset')) rpc.method(getAsset(ctx, name));
-  for (const name of namesOf('getAssetBatch')) rpc.method(getAssetBatch(ctx, name));
-  for (const name of namesOf('getTokenAccounts')) rpc.method(getTokenAccounts(ctx, name));
-  for (const list of LISTS) for (const name of namesOf(list.method)) rpc.method(listMethod(ctx, name, list));
+  rpc.method(getAsset(ctx));
+  rpc.method(getAssetBatch(ctx));
+  rpc.method(getTokenAccounts(ctx));
+  for (const list of LISTS) rpc.method(listMethod(ctx, list));
   const compressed = use(compressedAssets);
   compressed?.reportInvalidAs(() => invalidCode(config.dialect));
   if (compressed?.index == null) {
-    for (const { method: own, ...texts } of UNFOLLOWED)
-      for (const name of namesOf(own)) rpc.method(elsewhere(ctx, name, own, texts));
+    for (const one of UNFOLLOWED) rpc.method(elsewhere(ctx, one));
     return;
   }
-  for (const name of namesOf('getSignaturesForAsset')) rpc.method(getSignaturesForAsset(ctx, name));
+  rpc.method(getSignaturesForAsset(ctx));
 }
 
 /** The index: processes blocks, and fills what is newly followed. If nothing is followed, block processing writes nothing. */
@@ -109,7 +115,7 @@ interface Context extends Pick<PluginContext<DasConfig>, 'config' | 'chain' | 'u
 const TAG = { name: 'Digital assets', description: 'Tokens, NFTs and Core assets; proofs of compressed NFTs' };
 
 interface Texts {
-  readonly name: string;
+  readonly method: AssetMethod;
   readonly summary: string;
   readonly members: Readonly<Record<string, TSchema>>;
   /** Members that are not in `members` are refused. */
@@ -117,16 +123,20 @@ interface Texts {
   /** Names of the params in the order in which they may be given by position. */
   readonly order: readonly string[];
   readonly result: TSchema;
+  /** Default: that something is not there. */
+  readonly errors?: readonly RpcCodeName[];
 }
 
 function method(
   ctx: Context,
-  { name, summary, members, isClosed, order, result }: Texts,
+  { method: name, summary, members, isClosed, order, result, errors = ['notFound'] }: Texts,
   run: (question: DasRequest, call: RpcCall) => unknown,
 ): RpcMethod {
   return {
     name,
+    aliases: ASSET_METHODS[name],
     summary,
+    errors,
     result,
     params: paramsSchema({ ...members, ...OPTIONS }, order, isClosed),
     tag: TAG,
@@ -143,9 +153,9 @@ function method(
   };
 }
 
-function getAsset(ctx: Context, name: string): RpcMethod {
-  const texts = {
-    name,
+function getAsset(ctx: Context): RpcMethod {
+  const texts: Texts = {
+    method: 'getAsset',
     summary: 'An asset by its id: a token, an NFT, compressed or not, or a Core asset or collection',
     members: ID,
     order: ORDERS.getAsset,
@@ -166,12 +176,13 @@ async function readAsset(ctx: Context, id: string, question: DasRequest, call: R
 
 const NOT_FOUND = 'no account of an asset has this address, and no upstream knows a compressed asset by it';
 
-function getAssetBatch(ctx: Context, name: string): RpcMethod {
-  const texts = {
-    name,
+function getAssetBatch(ctx: Context): RpcMethod {
+  const texts: Texts = {
+    method: 'getAssetBatch',
     summary: `Up to ${MAX_ITEMS} assets by their ids, null in the place of unknown ones`,
     members: IDS,
     order: ORDERS.getAssetBatch,
+    errors: [],
     result: Type.Array(orNull(asset), { description: 'In the order of `ids`' }),
   };
   return method(ctx, texts, async (question, call) => {
@@ -221,20 +232,19 @@ async function findAssets(ctx: Context, ids: readonly string[], question: DasReq
   return ids.map((id) => assets.get(id) ?? others.get(id) ?? null);
 }
 
-interface ListMethod extends Omit<Texts, 'name'> {
-  readonly method: AssetMethod;
+interface ListMethod extends Texts {
   readonly run: (question: DasRequest, parts: ListParts) => Promise<object>;
 }
 
 /** A list that cannot be complete here may be so at an upstream with a DAS API; otherwise it is refused with the reason. */
-function listMethod(ctx: Context, name: string, { method: own, run, ...texts }: ListMethod): RpcMethod {
-  return method(ctx, { ...texts, name }, async (question, call) => {
+function listMethod(ctx: Context, { run, ...texts }: ListMethod): RpcMethod {
+  return method(ctx, texts, async (question, call) => {
     const parts = partsOf(ctx, question, call);
     try {
       return listBytes(await run(question, parts));
     } catch (error) {
       if (!(error instanceof IncompleteList)) throw error;
-      const passed = await parts.source.passOn(own, question.members);
+      const passed = await parts.source.passOn(texts.method, question.members);
       if (passed !== null) return passed;
       throw new RpcError('notFound', { message: error.message, details: error.message });
     }
@@ -254,9 +264,9 @@ function listBytes(answer: object): object {
   return new JsonBytes([...pieces, Buffer.from('}')]);
 }
 
-function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {
-  const texts = {
-    name,
+function getSignaturesForAsset(ctx: Context): RpcMethod {
+  const texts: Texts = {
+    method: 'getSignaturesForAsset',
     summary: 'Transactions that changed a compressed asset, with the names of their instructions',
     members: { ...CHANGES, ...PAGING },
     order: ORDERS.getSignaturesForAsset,
@@ -272,35 +282,30 @@ function getSignaturesForAsset(ctx: Context, name: string): RpcMethod {
 }
 
 /** What an upstream with a DAS API may answer about compressed assets, while no tree of theirs is followed here. */
-interface UnfollowedMethod extends Omit<Texts, 'name'> {
-  readonly method: AssetMethod;
+interface UnfollowedMethod extends Texts {
   /** Refuses params that no upstream would take. */
   readonly check: (question: DasRequest) => void;
   /** What is missing if no upstream has it. */
   readonly missing: string;
 }
 
-function elsewhere(
-  ctx: Context,
-  name: string,
-  own: AssetMethod,
-  { check, missing, ...texts }: Omit<UnfollowedMethod, 'method'>,
-): RpcMethod {
-  return method(ctx, { ...texts, name }, async (question, call) => {
+function elsewhere(ctx: Context, { check, missing, ...texts }: UnfollowedMethod): RpcMethod {
+  return method(ctx, texts, async (question, call) => {
     check(question);
-    const passed = await partsOf(ctx, question, call).source.passOn(own, question.members);
+    const passed = await partsOf(ctx, question, call).source.passOn(texts.method, question.members);
     if (passed !== null) return passed;
     const reason = 'no upstream has it, and trees of compressed assets are not followed (compression.cnft.trees)';
     throw new RpcError('notFound', { message: `${missing}: ${reason}`, details: reason });
   });
 }
 
-function getTokenAccounts(ctx: Context, name: string): RpcMethod {
-  const texts = {
-    name,
+function getTokenAccounts(ctx: Context): RpcMethod {
+  const texts: Texts = {
+    method: 'getTokenAccounts',
     summary: 'Token accounts of an owner, of a mint, or of both, in pages by address',
     members: { ...TOKEN_ACCOUNTS, ...PAGING },
     order: ORDERS.getTokenAccounts,
+    errors: [],
     result: tokenAccounts,
   };
   return method(ctx, texts, (question, call) =>

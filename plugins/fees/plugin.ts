@@ -26,8 +26,7 @@ export function provision(ctx: PluginContext<FeesConfig>): void {
     ctx.metrics.observe('slots_bytes', 'size of the fees in memory', () => window.bytes);
   }
   ctx.blocks.on(createProcessor());
-  ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimate', 2));
-  ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV2', 2));
+  ctx.rpc.method({ ...method(ctx, window, 'getPriorityFeeEstimate', 2), aliases: ['getPriorityFeeEstimateV2'] });
   ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV1', 1));
 }
 

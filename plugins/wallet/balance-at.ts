@@ -3,7 +3,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import { type Clock, defineRoute, type Route } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
-import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
+import { NATIVE_SOL_MINT, WRAPPED_SOL_MINT } from '../../src/solana/programs.ts';
 import { address, count, flag, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
 import { scaledMints } from './history.ts';
 import { endOf, NAMED } from './store/tables.ts';
@@ -57,9 +57,13 @@ export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }
     summary: 'Balance of a wallet at a time or slot',
     description: 'Exactly one of `time`, `datetime` and `slot` is required.',
     params: walletParams,
+    documented: { ...WALLET_ROUTE.documented, required: ['mint'] },
     query: Type.Object({
       mint: Type.Optional(
-        Type.String({ description: `Mint, required; ${NATIVE_SOL_MINT} is SOL`, examples: [NATIVE_SOL_MINT] }),
+        Type.String({
+          description: `The mint. ${NATIVE_SOL_MINT} is SOL; ${WRAPPED_SOL_MINT}, under which \`balances\` lists SOL, is wrapped SOL here`,
+          examples: [NATIVE_SOL_MINT],
+        }),
       ),
       time: Type.Optional(Type.Integer({ minimum: 0, description: 'Unix seconds', examples: [1_763_923_200] })),
       datetime: Type.Optional(Type.String({ description: 'Date, or date and time, UTC unless it names a zone' })),

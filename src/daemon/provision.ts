@@ -344,7 +344,11 @@ export function createRegistration(id: string, clock: Clock, log: Log): Registra
   return {
     methods: {
       http: { route: (route) => push(routes, route as unknown as Route, 'http.route') },
-      rpc: { method: (method) => push(rpc, method as unknown as RpcMethod, 'rpc.method') },
+      rpc: {
+        method(method) {
+          for (const one of underAllNames(method as unknown as RpcMethod)) push(rpc, one, 'rpc.method');
+        },
+      },
       blocks: { on: (processor) => push(processors, processor, 'blocks.on') },
       jobs: { define: (kind) => push(jobs, kind, 'jobs.define') },
       check: (name, run) => push(checks, { name, run }, 'check'),
@@ -499,4 +503,17 @@ function conflict(first: string, second: string, what: string): CodedError {
     exitCode: EXIT.config,
     facts: { plugins: [first, second] },
   });
+}
+
+/** The method, and one for each of its other names. Its getters stay getters: a reload changes what they return. */
+function underAllNames(method: RpcMethod): readonly RpcMethod[] {
+  const { name, aliases = [] } = method;
+  const { aliases: _, ...members } = Object.getOwnPropertyDescriptors(method);
+  const fixed = (value: string) => ({ value, enumerable: true });
+  return [
+    method,
+    ...aliases.map(
+      (alias) => Object.create(null, { ...members, name: fixed(alias), aliasOf: fixed(name) }) as RpcMethod,
+    ),
+  ];
 }

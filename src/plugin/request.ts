@@ -329,8 +329,12 @@ export interface Route {
   readonly bodyOptional?: boolean;
   /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, not parsed and not checked. */
   readonly rawBody?: boolean;
-  /** Replaces `params` and a raw body in the OpenAPI document when the handler checks them itself. */
-  readonly documented?: { readonly params?: Readonly<Record<string, TSchema>>; readonly body?: TSchema };
+  /** What the handler checks itself, for the OpenAPI document: in place of `params` and a raw body; members of the query that are required. */
+  readonly documented?: {
+    readonly params?: Readonly<Record<string, TSchema>>;
+    readonly body?: TSchema;
+    readonly required?: readonly string[];
+  };
   /** Schemas by status. They document the route; the tests check real answers against them. */
   readonly replies: Readonly<Record<number, TSchema>>;
   // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
@@ -376,6 +380,10 @@ export function defineRoute<
 
 export interface RpcMethod {
   readonly name: string;
+  /** Other names of the same method: the documents show them with it. */
+  readonly aliases?: readonly string[];
+  /** The method that this is another name of. The daemon makes these from `aliases`. */
+  readonly aliasOf?: string;
   readonly summary: string;
   /** More than the summary, for the documents; Markdown. */
   readonly description?: string;
@@ -392,6 +400,8 @@ export interface RpcMethod {
   readonly checksParams?: boolean;
   /** Integers in `params` that a double cannot hold arrive as bigints; needs `checksParams`. */
   readonly exactIntegers?: boolean;
+  /** Its errors besides those that any call may have (`invalidParams`, the gate's, `unavailable`, `timeout`, `internal`), for the documents. */
+  readonly errors?: readonly RpcCodeName[];
   /** HTTP status of all errors of the method, for clients that read the body of certain statuses only, such as 200. */
   readonly errorStatus?: number;
   readonly result: TSchema;

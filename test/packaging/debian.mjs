@@ -187,9 +187,9 @@ try {
   await use({ api: API, admin: 'http://127.0.0.1:8790' }, key, receiver);
   assert.equal(statSync('/var/lib/parhelion/run.json').uid, statSync('/var/lib/parhelion').uid);
   // `sudo -u parhelion` stays in the folder of root, which that user may not enter.
-  const as = ['--reuid=parhelion', '--regid=parhelion', '--clear-groups', 'parhelion', 'status', '--json'];
+  const as = ['setpriv', '--reuid=parhelion', '--regid=parhelion', '--clear-groups', 'parhelion', 'status', '--json'];
   mkdirSync('/tmp/closed', { mode: 0o700 });
-  const there = spawnSync('setpriv', as, { cwd: '/tmp/closed', env, encoding: 'utf8' });
+  const there = spawnSync(as[0], as.slice(1), { cwd: '/tmp/closed', env, encoding: 'utf8' });
   assert.equal(there.status, 0, there.stderr);
   assert.match(there.stdout, /127\.0\.0\.1:8787/);
   console.log('installed: status, key, delivery and wallet are fine');

@@ -177,14 +177,15 @@ async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<Own
   return row;
 }
 
-/** getCompressedBalance, which has a second name. */
+/** getCompressedBalance */
 export const getCompressedBalance =
-  (name: 'getCompressedBalance' | 'getCompressedAccountBalance'): MethodFactory =>
+  (): MethodFactory =>
   ({ store, slots, completeness }) => {
     const find = createAccountFinder(store, 1);
     return seenMethod(slots, {
       completeness,
-      name,
+      name: 'getCompressedBalance',
+      aliases: ['getCompressedAccountBalance'],
       summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when it does not exist',
       fields: oneAccountFields(),
       result: u64('lamports'),

@@ -2,7 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { type Price, RPC_CODES, type RpcCall, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { type InvalidCode, refusedKey, TOO_MANY_IDS } from '../../../src/ports/compressed-assets.ts';
-import { namesOf } from '../../../src/solana/assets/methods.ts';
+import { ASSET_METHODS } from '../../../src/solana/assets/methods.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
@@ -44,17 +44,16 @@ function idField(description: string): Field<Uint8Array> {
 
 const PRICE: Price = { product: 'das', credits: 10, groups: ['das'] };
 
-/** getAssetProof, and the same for many, under all their names. */
+/** getAssetProof, and the same for many. */
 export function assetMethods(parts: AssetParts): readonly RpcMethod[] {
-  return [
-    ...namesOf('getAssetProof').map((name) => getAssetProof(parts, name)),
-    ...namesOf('getAssetProofBatch').map((name) => getAssetProofs(parts, name)),
-  ];
+  return [getAssetProof(parts), getAssetProofs(parts)];
 }
 
-function getAssetProof(parts: AssetParts, name: string): RpcMethod {
+function getAssetProof(parts: AssetParts): RpcMethod {
   return assetMethod(parts, {
-    name,
+    name: 'getAssetProof',
+    aliases: ASSET_METHODS.getAssetProof,
+    errors: ['notFound'],
     summary: 'Merkle proof of a compressed NFT: all siblings from its leaf to the newest root of its tree',
     fields: { id: idField('id of the asset') },
     result: proofSchema(),
@@ -66,9 +65,10 @@ function getAssetProof(parts: AssetParts, name: string): RpcMethod {
   });
 }
 
-function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
+function getAssetProofs(parts: AssetParts): RpcMethod {
   return assetMethod(parts, {
-    name,
+    name: 'getAssetProofBatch',
+    aliases: ASSET_METHODS.getAssetProofBatch,
     summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null for missing ones',
     fields: {
       ids: listField(idField('id of an asset'), { items: 'ids', empty: 'No ids provided', tooMany: TOO_MANY_IDS }),

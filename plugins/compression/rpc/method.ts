@@ -25,7 +25,7 @@ export interface MethodParts {
 /** Creates a method from its dependencies. */
 export type MethodFactory = (parts: MethodParts) => RpcMethod;
 
-export interface MethodTexts {
+export interface MethodTexts extends Pick<RpcMethod, 'aliases' | 'errors'> {
   readonly name: string;
   /** One line for the documents. */
   readonly summary: string;
@@ -64,6 +64,8 @@ export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMet
   const read = createParamsReader(method);
   return {
     name: method.name,
+    ...(method.aliases === undefined ? {} : { aliases: method.aliases }),
+    ...(method.errors === undefined ? {} : { errors: method.errors }),
     summary: method.summary,
     tag: { name: 'Compression', description: 'Compressed accounts and tokens, with proofs' },
     auth: 'key',

@@ -91,6 +91,7 @@ function textMethod<F extends Fields>(parts: ProofParts, method: TextMethod<F>):
 export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, version: RecordVersion): RpcMethod =>
   seenMethod(slots, {
     name: version === 1 ? 'getCompressedAccountProof' : 'getCompressedAccountProofV2',
+    errors: ['notFound'],
     summary: 'Merkle proof of a compressed account: all siblings from its leaf to the newest root of its tree',
     fields: { hash: key32('hash of the account') },
     tolerant: true,
@@ -109,6 +110,7 @@ export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, vers
 export const getMultipleCompressedAccountProofs = ({ slots, proofs }: ProofParts, version: RecordVersion): RpcMethod =>
   seenMethod(slots, {
     name: version === 1 ? 'getMultipleCompressedAccountProofs' : 'getMultipleCompressedAccountProofsV2',
+    errors: ['notFound'],
     summary: 'Merkle proofs of up to 1000 compressed accounts, in the requested order',
     fields: { hashes: listField(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
     bare: 'hashes',
@@ -161,6 +163,7 @@ async function proofTexts({ proofs }: ProofParts, db: Db, asked: readonly AskedA
 export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofs',
+    errors: ['notFound'],
     summary: 'Proofs that addresses are not in the first address tree, in the requested order',
     fields: { addresses: listField(key32('address'), LIST) },
     bare: 'addresses',
@@ -171,6 +174,7 @@ export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
 export const getMultipleNewAddressProofsV2 = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofsV2',
+    errors: ['notFound'],
     summary: 'Proofs that addresses are not in the address trees named with them, in the requested order',
     fields: { addresses: listField(addressWithTree(), LIST) },
     bare: 'addresses',

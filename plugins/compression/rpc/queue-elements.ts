@@ -34,6 +34,7 @@ interface QueueQueries {
 export const getQueueElements = (parts: ProofParts): RpcMethod =>
   plainMethod(parts.slots, {
     name: 'getQueueElements',
+    errors: ['notFound'],
     summary: 'Elements that wait in the queues of a tree, with the nodes that are needed to append or to nullify them',
     fields: {
       tree: key32('Merkle tree'),

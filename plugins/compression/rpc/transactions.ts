@@ -61,6 +61,7 @@ export function getTransactionWithCompressionInfo(
   return ({ store, slots }) =>
     plainMethod(slots, {
       name: version === 1 ? 'getTransactionWithCompressionInfo' : 'getTransactionWithCompressionInfoV2',
+      errors: ['notFound'],
       summary: 'A transaction as the chain has it, and the compressed accounts that it closed and opened',
       fields: { signature: signature64('signature of the transaction') },
       result: Type.Object({
@@ -282,6 +283,7 @@ function read(text: string): ChainBlock {
 export const getCompressionSignaturesForAccount = (): MethodFactory =>
   compressionMethod({
     name: 'getCompressionSignaturesForAccount',
+    errors: ['notFound'],
     summary: 'The transaction that created a compressed account, then the one that spent it',
     fields: { hash: key32('hash of the account') },
     tolerant: true,

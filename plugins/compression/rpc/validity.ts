@@ -26,6 +26,7 @@ import { byBytes, distinctBytes, key, merkleContext, merkleContextSchema, NO_KEY
 export const getValidityProof = (parts: ValidityParts): RpcMethod =>
   plainMethod(parts.slots, {
     name: 'getValidityProof',
+    errors: ['notFound'],
     summary: 'Groth16 proof that accounts exist and addresses are new',
     ...validityTexts(parts),
     fields: {
@@ -128,6 +129,7 @@ const resultSchema = () =>
 export const getValidityProofV2 = (parts: ValidityParts): RpcMethod =>
   plainMethod(parts.slots, {
     name: 'getValidityProofV2',
+    errors: ['notFound'],
     summary: 'Groth16 proof that accounts exist and addresses are new, with the trees of each',
     ...validityTexts(parts),
     fields: {

@@ -77,6 +77,7 @@ interface Named {
 }
 
 interface Content {
+  readonly description?: string;
   readonly content?: Readonly<Record<string, { readonly example?: unknown }>>;
 }
 
@@ -123,9 +124,18 @@ function callMarkdown(path: string, method: string, operation: Operation): strin
     rows.length === 0 ? '' : `| parameter | where | meaning |\n|---|---|---|\n${rows.join('\n')}`,
     exampleMarkdown('Request', requestBody),
     exampleMarkdown('Answer', Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1]),
+    path.startsWith('/#') ? (responses['200']?.description ?? '') : refusalsMarkdown(responses),
   ]
     .filter((part) => part !== '')
     .join('\n\n');
+}
+
+/** What a route refuses, by status. */
+function refusalsMarkdown(responses: Operation['responses']): string {
+  const rows = Object.entries(responses).flatMap(([status, { description = '' }]) =>
+    Number(status) >= 400 ? [`| ${status} | ${description} |`] : [],
+  );
+  return rows.length === 0 ? '' : `| status | meaning |\n|---|---|\n${rows.join('\n')}`;
 }
 
 function exampleMarkdown(title: string, part: Content | undefined): string {

@@ -12,6 +12,7 @@ import {
   exampleOf,
   finishDocument,
   KEY_SECURITY,
+  nameSchema,
   openApiDocument,
   pathsOf,
   rpcId,
@@ -19,7 +20,7 @@ import {
   tagsIn,
   tagsOf,
 } from './openapi.ts';
-import { type DescribedMethod, describeMethods, openRpcDocument } from './openrpc.ts';
+import { type DescribedMethod, describeMethods, errorsOf, openRpcDocument } from './openrpc.ts';
 import {
   DOCUMENTS,
   fileOf,
@@ -144,7 +145,7 @@ function shownOperation(operation: Operation): Operation {
 }
 
 function methodOperation(method: DescribedMethod): object {
-  const { name, summary, description, whole, result, isSubscription } = method;
+  const { name, summary, description, whole, result, isSubscription, aliases } = method;
   const params = method.params.length === 0 && !('anyOf' in whole) ? {} : { params: callExampleOf(whole) };
   const call = { jsonrpc: '2.0', id: 1, method: name, ...params };
   const version = { const: '2.0' };
@@ -164,7 +165,7 @@ function methodOperation(method: DescribedMethod): object {
           schema: {
             type: 'object',
             required: ['jsonrpc', 'id', 'method'],
-            properties: { jsonrpc: version, id: rpcId, method: { const: name }, params: whole },
+            properties: { jsonrpc: version, id: rpcId, method: nameSchema({ name, aliases }), params: whole },
           },
           example: call,
         },
@@ -172,7 +173,7 @@ function methodOperation(method: DescribedMethod): object {
     },
     responses: {
       200: {
-        description: 'The result, or an error of the call',
+        description: `The result, or an error of the call:\n\n${errorTable(method)}`,
         content: {
           'application/json': {
             schema: {
@@ -190,6 +191,13 @@ function methodOperation(method: DescribedMethod): object {
       },
     },
   };
+}
+
+/** The errors of a method as a table of Markdown. */
+function errorTable(method: DescribedMethod): string {
+  const rows = errorsOf(method).map(({ code, message }) => `| ${code} | ${message} |`);
+  const ofNode = method.isForwarded ? ['', 'Errors of the node come as they are.'] : [];
+  return ['| code | message |', '|---|---|', ...rows, ...ofNode].join('\n');
 }
 
 // -------------------------------------------------------------------------------------------------------------- the page

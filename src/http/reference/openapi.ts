@@ -45,9 +45,12 @@ export function openApiDocument(options: DocumentOptions): object {
   const paths = { ...(methods.length > 0 ? { '/': { post: rpcOperation(methods) } } : {}), ...pathsOf(routes) };
   return {
     ...finishDocument(options, paths, tagsOf([...(methods.length > 0 ? [RPC_TAG] : []), ...tagsIn(routes)])),
-    'x-rpc': asJsonSchema2020(Object.fromEntries(methods.map((method) => [method.name, rpcEntry(method)]))),
+    'x-rpc': asJsonSchema2020(Object.fromEntries(ownNames(methods).map((method) => [method.name, rpcEntry(method)]))),
   };
 }
+
+const ownNames = (methods: readonly RpcMethod[]): readonly RpcMethod[] =>
+  methods.filter(({ aliasOf }) => aliasOf === undefined);
 
 export function pathsOf(routes: readonly Route[]): Record<string, Record<string, unknown>> {
   const paths: Record<string, Record<string, unknown>> = {};
@@ -178,7 +181,7 @@ function operation(route: Route): object {
     tags: [tagName(route.tag)],
     ...(route.deprecated === true ? { deprecated: true } : {}),
     security: securityOf(route),
-    parameters: [...parameters(pathSchema(route), 'path'), ...parameters(route.query, 'query')],
+    parameters: [...parameters(pathSchema(route), 'path'), ...parameters(querySchema(route), 'query')],
     ...requestBody(route),
     responses: responses(route),
     ...(route.price === undefined ? {} : { 'x-price': route.price }),
@@ -222,10 +225,27 @@ function requestBody({ body, rawBody, bodyOptional, documented }: Route): object
   return { requestBody: { description: schema['description'] ?? 'JSON', required: bodyOptional !== true, content } };
 }
 
-function operationId(route: Pick<Route, 'method' | 'path'>): string {
-  const words = route.path.split('/').filter((word) => word !== '');
-  return [route.method.toLowerCase(), ...words.map((word) => word.replace(/[^A-Za-z0-9]/g, ''))].join('_');
+/**
+ * The name of the method that generators of clients make: `getWalletBalances`, `deleteWebhook`. A word before a parameter is about one of them, so
+ * it is in the singular; versions are left out. A last parameter after a word without a plural is named.
+ */
+function operationId({ method, path }: Pick<Route, 'method' | 'path'>): string {
+  const parts = path.split('/').filter((part) => part !== '' && !/^v\d+$/.test(part));
+  const words = parts.flatMap((part, at) => {
+    if (!part.startsWith(':')) return [parts[at + 1]?.startsWith(':') === true ? singular(part) : part];
+    const isNamed = at === parts.length - 1 && singular(parts[at - 1] as string) === parts[at - 1];
+    return isNamed ? ['by', part.slice(1)] : [];
+  });
+  return [method.toLowerCase(), ...words.flatMap((word) => word.split(/[^A-Za-z0-9]+/)).map(capital)].join('');
 }
+
+const singular = (word: string): string =>
+  word
+    .replace(/ies$/, 'y')
+    .replace(/(ss|x|ch)es$/, '$1')
+    .replace(/([^s])s$/, '$1');
+
+const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 
 /** Path parameters without a schema are strings. */
 function pathSchema(route: Route): Pick<TObject, 'properties' | 'required'> {
@@ -237,6 +257,11 @@ function pathSchema(route: Route): Pick<TObject, 'properties' | 'required'> {
     }),
   );
   return { properties, required: names };
+}
+
+function querySchema({ query, documented }: Route): Pick<TObject, 'properties' | 'required'> | undefined {
+  if (query === undefined || documented?.required === undefined) return query;
+  return { properties: query.properties, required: [...(query.required ?? []), ...documented.required] };
 }
 
 function parameters(schema: Pick<TObject, 'properties' | 'required'> | undefined, place: 'path' | 'query'): object[] {
@@ -373,8 +398,9 @@ export function errorRef(shape: ErrorShape): string {
 
 function rpcOperation(methods: readonly RpcMethod[]): object {
   // `anyOf`: results of several methods have the same shape, and other methods are forwarded, so more than one schema may match.
-  const call = { anyOf: [...methods.map(rpcRequestSchema), forwardedRequest(methods)] };
-  const answer = { anyOf: [...methods.map(rpcResultSchema), forwardedResult, { $ref: errorRef('rpc') }] };
+  const own = ownNames(methods);
+  const call = { anyOf: [...own.map(rpcRequestSchema), forwardedRequest(methods)] };
+  const answer = { anyOf: [...own.map(rpcResultSchema), forwardedResult, { $ref: errorRef('rpc') }] };
   const error = { schema: { $ref: errorRef('rpc') } };
   const refusal = (status: number) => ({
     description: FAILURES[status],
@@ -382,7 +408,7 @@ function rpcOperation(methods: readonly RpcMethod[]): object {
     content: { 'application/json': { ...error, example: errorExample('rpc', status) } },
   });
   return {
-    operationId: 'post_rpc',
+    operationId: 'callRpc',
     summary: 'JSON-RPC 2.0, single calls and batches',
     description:
       'Each method is described in `/openrpc.json`. Methods that are not listed there are forwarded unchanged to the configured Solana upstream.',
@@ -430,11 +456,15 @@ function rpcRequestSchema(method: RpcMethod): object {
     properties: {
       jsonrpc: { const: '2.0' },
       id: rpcId,
-      method: { const: method.name },
+      method: nameSchema(method),
       params: method.params,
     },
   };
 }
+
+/** The name of a method, or one of its others. */
+export const nameSchema = ({ name, aliases = [] }: Pick<RpcMethod, 'name' | 'aliases'>): object =>
+  aliases.length === 0 ? { const: name } : { enum: [name, ...aliases] };
 
 /** A call of a method that the daemon forwards. */
 function forwardedRequest(methods: readonly RpcMethod[]): object {
@@ -469,8 +499,8 @@ function rpcResultSchema(method: RpcMethod): object {
 }
 
 function rpcEntry(method: RpcMethod): object {
-  const { summary, tag, auth, price, params, result } = method;
-  return { summary, tag: tagName(tag), auth, price, params, result };
+  const { summary, tag, auth, price, params, result, aliases } = method;
+  return { summary, tag: tagName(tag), auth, price, params, result, aliases };
 }
 
 /** The error shapes that the document uses. */

@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox';
 import type { ForwardedMethod } from '../../plugin/host.ts';
-import { type Price, RPC_CODES, type RpcMethod, type Tag } from '../../plugin/plugin.ts';
+import { type Price, RPC_CODES, type RpcCodeName, type RpcMethod, type Tag } from '../../plugin/plugin.ts';
 import {
   asJsonSchema2020,
   callExampleOf,
@@ -28,6 +28,8 @@ export interface DescribedMethod {
   readonly price: Price | undefined;
   readonly isForwarded: boolean;
   readonly isSubscription: boolean;
+  readonly aliases: readonly string[];
+  readonly errors: readonly RpcCodeName[];
 }
 
 interface Param {
@@ -36,18 +38,24 @@ interface Param {
   readonly schema: Schema;
 }
 
-/** The methods of the plugins, then those that go upstream. */
+/** The methods of the plugins, each with its other names, then those that go upstream. */
 export function describeMethods({ methods, forwarded = [], priceOf }: DocumentOptions): readonly DescribedMethod[] {
   const own = new Set(methods.map(({ name }) => name));
   return [
-    ...methods.map(ownMethod),
+    ...methods.filter(({ aliasOf }) => aliasOf === undefined).map(ownMethod),
     ...forwarded.filter(({ name }) => !own.has(name)).map((method) => forwardedMethod(method, priceOf?.(method.name))),
   ];
 }
 
+/** What a call may answer whatever its method is: of the gate, and of the service. */
+const OF_THE_GATE = ['unauthorized', 'paymentRequired', 'forbidden', 'tooManyRequests'] as const;
+const OF_THE_SERVICE = ['unavailable', 'timeout', 'internal'] as const;
+
 function ownMethod(method: RpcMethod): DescribedMethod {
-  const { name, summary, tag, result, price, auth } = method;
-  const facts = `${auth === 'none' ? 'Needs no key.' : 'Needs a key.'} ${priceText(price)}`;
+  const { name, summary, tag, result, price, auth, aliases = [], errors = [] } = method;
+  const facts = [auth === 'none' ? 'Needs no key.' : 'Needs a key.', priceText(price), ...otherNames(aliases)].join(
+    ' ',
+  );
   return {
     name,
     summary,
@@ -56,11 +64,18 @@ function ownMethod(method: RpcMethod): DescribedMethod {
     price,
     isForwarded: false,
     isSubscription: false,
+    aliases,
+    errors: ['invalidParams', ...errors, ...(auth === 'none' ? [] : OF_THE_GATE), ...OF_THE_SERVICE],
     description: method.description === undefined ? facts : `${method.description}\n\n${facts}`,
     whole: method.params,
     ...paramsOf(method.params),
   };
 }
+
+const otherNames = (aliases: readonly string[]): readonly string[] =>
+  aliases.length === 0
+    ? []
+    : [`${aliases.length === 1 ? 'Another name' : 'Other names'}: ${aliases.map((name) => `\`${name}\``).join(', ')}.`];
 
 function forwardedMethod(method: ForwardedMethod, price: Price | undefined): DescribedMethod {
   const { name, summary, tag, params, result, isSubscription = false } = method;
@@ -75,6 +90,8 @@ function forwardedMethod(method: ForwardedMethod, price: Price | undefined): Des
     price,
     isForwarded: true,
     isSubscription,
+    aliases: [],
+    errors: ['invalidParams', 'methodNotFound', ...OF_THE_GATE, ...OF_THE_SERVICE],
     isByName: false,
     description: [where, 'Needs a key.', ...(price === undefined ? [] : [priceText(price)])].join(' '),
     whole: {
@@ -132,7 +149,10 @@ export function openRpcDocument(options: DocumentOptions): object {
   return { ...named.document, components: { schemas: named.schemas } };
 }
 
-const ERRORS = Object.values(RPC_CODES).map(({ code, message }) => ({ code, message }));
+/** As clients see them: a code stands once, with the text of the table. */
+export function errorsOf({ errors }: DescribedMethod): readonly { readonly code: number; readonly message: string }[] {
+  return [...new Set(errors)].map((name) => ({ code: RPC_CODES[name].code, message: RPC_CODES[name].message }));
+}
 
 function methodObject(method: DescribedMethod, tags: ReadonlyMap<string, Tag>): object {
   const { name, summary, description, params, isByName, result, price, isForwarded, isSubscription, whole } = method;
@@ -155,7 +175,7 @@ function methodObject(method: DescribedMethod, tags: ReadonlyMap<string, Tag>): 
       ...(result.description === undefined ? {} : { description: result.description }),
       schema: result,
     },
-    errors: ERRORS,
+    errors: errorsOf(method),
     examples: [
       {
         name: 'example',
@@ -164,6 +184,7 @@ function methodObject(method: DescribedMethod, tags: ReadonlyMap<string, Tag>): 
         result: { name: 'result', value: exampleOf(result) },
       },
     ],
+    ...(method.aliases.length === 0 ? {} : { 'x-aliases': method.aliases }),
     ...(isForwarded ? { 'x-forwarded': true } : { 'x-params': whole }),
     ...(isSubscription ? { 'x-transport': 'websocket' } : {}),
     ...(price === undefined ? {} : { 'x-price': price }),

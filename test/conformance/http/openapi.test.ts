@@ -25,7 +25,7 @@ interface Document {
 
 const TYPES = new Set(['null', 'boolean', 'object', 'array', 'number', 'string', 'integer']);
 /** A path parameter says what it looks like; names are of any form. */
-const FREE_FORM = new Set(['get_v1_wallet_wallet_identity']);
+const FREE_FORM = new Set(['getWalletIdentity']);
 
 let daemon: DaemonInProcess;
 let document: Document;
