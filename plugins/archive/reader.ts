@@ -11,7 +11,7 @@ import type {
   LedgerPlace,
 } from '../../src/ports/ledger.ts';
 import { transactionOf } from '../../src/solana/block-text.ts';
-import { readRanges, type SlotRanges } from './ranges.ts';
+import { readRanges, type SlotRange } from './ranges.ts';
 import { isLeftOut, KEYS, OWNERS } from './tables.ts';
 
 /** How long the ranges are taken for current. A slot that is new by then is still in the ledger. */
@@ -32,11 +32,11 @@ interface BlockRow {
 
 export function createArchiveReader(engine: ArchiveEngine, clock: Clock): ArchiveReader {
   const { database } = engine;
-  let known: { readonly at: number; readonly ranges: Promise<SlotRanges> } | null = null;
+  let known: { readonly at: number; readonly ranges: Promise<readonly SlotRange[]> } | null = null;
 
-  function ranges(): Promise<SlotRanges> {
+  function ranges(): Promise<readonly SlotRange[]> {
     if (known !== null && clock.monotonic() - known.at < RANGES_MS) return known.ranges;
-    const asked = readRanges(engine).then(({ ranges: all }) => all);
+    const asked = readRanges(engine).then((all) => all.map(({ first, last }) => [first, last] as const));
     known = { at: clock.monotonic(), ranges: asked };
     asked.catch(() => {
       known = null;

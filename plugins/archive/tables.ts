@@ -5,6 +5,7 @@ import { elementsOf } from '../../src/solana/block-text.ts';
 import { changedOwners } from '../../src/solana/changed-owners.ts';
 import { memoOf } from '../../src/solana/memo.ts';
 import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../../src/solana/programs.ts';
+import type { CompleteRange } from './ranges.ts';
 
 /**
  * The tables, in the manner of Superbank's: each has the order in which it is read. Statements are those that ClickHouse 18.16 and 26.7
@@ -113,13 +114,9 @@ export class Rows {
     ranges: [],
   };
   private readonly seen = new Set<string>();
-  /** About the bytes of the rows. */
-  bytes = 0;
 
   private put(table: TableName, values: readonly Value[]): void {
-    const line = `${values.map(fieldOf).join('\t')}\n`;
-    this.parts[table].push(line);
-    this.bytes += line.length;
+    this.parts[table].push(`${values.map(fieldOf).join('\t')}\n`);
   }
 
   add(block: ChainBlock, isVerbatim: boolean): void {
@@ -178,12 +175,12 @@ export class Rows {
   }
 
   /** Inserts all rows, and then the range that they complete. Errors: those of the engine. */
-  async insert(engine: ArchiveEngine, [first, last]: readonly [number, number], hash: string): Promise<void> {
+  async insert(engine: ArchiveEngine, { first, last, blockhash }: CompleteRange): Promise<void> {
     for (const name of NAMES) {
       const lines = this.parts[name];
       if (lines.length > 0) await engine.insert(name, Buffer.from(lines.join(''), 'latin1'));
     }
-    const range = [first, last, decode32(hash)!].map(fieldOf).join('\t');
+    const range = [first, last, decode32(blockhash)!].map(fieldOf).join('\t');
     await engine.insert('ranges', Buffer.from(`${range}\n`, 'latin1'));
   }
 }

@@ -3,16 +3,14 @@ import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { ArchiveEngine, LedgerReader } from '../../src/ports/ledger.ts';
+import type { SinkBlock, SinkPosition, SinkTarget } from '../../src/ports/sink.ts';
 import type { Log, Metrics } from '../../src/ports/telemetry.ts';
 import { backoffMs } from '../../src/runtime/waiting.ts';
-import { holesOf, merged, readRanges, type SlotRange, type SlotRanges } from './ranges.ts';
-import { createTables, Rows } from './tables.ts';
+import { holesOf, type SlotRange } from './ranges.ts';
+import { archiveKind } from './target.ts';
 
-/** A batch ends with the first bound that is reached. */
-const BATCH_SLOTS = 512;
-const BATCH_BYTES = 32 * 1_048_576;
-/** A batch that is not full waits so long for more slots: few large parts are what a MergeTree wants. */
-const BATCH_AGE_MS = 5_000;
+/** Texts of blocks. Their rows take half as much again. */
+const BATCH_BYTES = 24 * 1_048_576;
 const POLL_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -73,16 +71,17 @@ export interface ArchiveWriter {
  */
 export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter {
   const { engine, ledger, clock, log, meter } = options;
-  const { batchAgeMs = BATCH_AGE_MS, pollMs = POLL_MS } = options;
+  const kind = archiveKind(engine);
+  const { batchAgeMs = kind.batch.seconds * 1_000, pollMs = POLL_MS } = options;
   const stopping = new AbortController();
   const { signal } = stopping;
   /** Newest slot that is known to be in the archive; -1 before that is known. */
   let newest = -1;
+  let target: SinkTarget | null = null;
   /** What is in the archive, ascending; null: has to be asked of it. */
-  let archived: SlotRanges | null = null;
+  let archived: readonly SinkPosition[] | null = null;
   /** What was in the archive when that was last known. A batch in flight changes nothing of it. */
-  let holes: SlotRanges = [];
-  let isReady = false;
+  let holes: readonly SlotRange[] = [];
 
   /** The hole that the ledger can fill now, at least in part; null without one. */
   const fillable = (): SlotRange | null => holes.find(isInLedger) ?? null;
@@ -101,23 +100,22 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
     };
   };
 
-  function setArchived(ranges: SlotRanges): void {
-    archived = ranges;
-    newest = ranges.at(-1)?.[1] ?? -1;
-    holes = holesOf(ranges);
+  function setArchived(positions: readonly SinkPosition[]): void {
+    archived = positions;
+    newest = positions.at(-1)?.last ?? -1;
+    holes = holesOf(positions);
   }
 
-  async function readArchived(): Promise<SlotRanges> {
-    if (!isReady) await createTables(engine);
-    isReady = true;
-    const { ranges, newestHash } = await readRanges(engine);
-    const last = ranges.at(-1);
+  async function readArchived(): Promise<readonly SinkPosition[]> {
+    target ??= await kind.open({ name: 'archive', tables: [], version: 1, target: engine.name, options: {} });
+    const positions = await target.positions();
+    const last = positions.at(-1);
     if (last === undefined) return [];
-    const ours = await ledger.header(ledger.newest(last[1]));
+    const ours = await ledger.header(ledger.newest(last.last));
     // The hash is that of the newest block of the range, which the ledger may have no longer.
-    if (ours !== null && ours.slot >= last[0] && ours.blockhash !== newestHash && (await knows(last[1])))
+    if (ours !== null && ours.slot >= last.first && ours.blockhash !== last.blockhash && (await knows(last.last)))
       throw new Error(`the archive ends with another block ${ours.slot}: it is of another chain`);
-    return ranges;
+    return positions;
   }
 
   /** Whether the ledger knows every slot from its newest block at or below this one. */
@@ -153,37 +151,51 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
     return hole === null || from === null ? null : [from, hole[1]];
   }
 
+  /** A block as a target takes it; null if the ledger cannot read it. */
+  async function blockAt(slot: number): Promise<SinkBlock | null> {
+    const [header, text] = [await ledger.header(slot), await ledger.text(slot)];
+    if (header === null) return null;
+    if (text !== null) return { ...header, text, isVerbatim: true };
+    // In another form than that of a node.
+    const answer = (await ledger.block(slot))?.answer;
+    return answer === undefined ? null : { ...header, text: answer.text(), isVerbatim: false };
+  }
+
   /** Writes the first slots of a range that fit into a batch, up to the first that the ledger does not know. */
   async function writeBatch([from, to]: SlotRange): Promise<void> {
-    const rows = new Rows();
-    let blocks = 0;
+    const blocks: SinkBlock[] = [];
+    let bytes = 0;
     let last = from - 1;
-    let hash: string | null = null;
-    for (let at = from; at <= to && at - from < BATCH_SLOTS && rows.bytes < BATCH_BYTES; at++) {
+    for (let at = from; at <= to && at - from < kind.batch.slots && bytes < BATCH_BYTES; at++) {
       const state = ledger.state(at);
       if (state === 'unknown') break;
       if (state === 'block') {
-        const block = await ledger.block(at);
+        const block = await blockAt(at);
         // Damaged: it is repaired from an upstream or stays a hole.
         if (block === null) break;
-        rows.add(block, (await ledger.text(at)) !== null);
-        hash = block.blockhash;
-        blocks += 1;
+        blocks.push(block);
+        bytes += block.text.length;
         await yieldToOthers();
       }
       last = at;
       if (signal.aborted) return;
     }
-    hash ??= (await ledger.header(ledger.newest(last)))?.blockhash ?? null;
-    if (last < from || hash === null) throw new Error(`block ${from} of the ledger cannot be read`);
+    const blockhash = blocks.at(-1)?.blockhash ?? (await ledger.header(ledger.newest(last)))?.blockhash;
+    if (last < from || blockhash === undefined) throw new Error(`block ${from} of the ledger cannot be read`);
     const [before, wanted] = [archived!, newest + 1];
-    // A range that ends here goes on.
-    const first = before.find(([, end]) => end === from - 1)?.[0] ?? from;
+    const after = before.find((position) => position.last === from - 1) ?? null;
+    const part = after?.part ?? `from-${from}`;
+    const position = { part, first: after?.first ?? from, last, blockhash };
     // Until the answer is there the batch may be in the archive or not.
     archived = null;
-    await rows.insert(engine, [first, last], hash);
-    setArchived(merged([...before, [from, last]]));
-    meter.blocks.add(blocks);
+    const written = await target!.write({ after, position, first: from, rows: new Map(), blocks });
+    const others = before.filter((one) => one !== after);
+    // Parts that meet are one from now on.
+    const meets = others.some(({ first }) => first === last + 1);
+    setArchived(
+      meets ? await target!.positions() : [...others, written].toSorted((one, other) => one.first - other.first),
+    );
+    meter.blocks.add(blocks.length);
     if (last < newest) log.info({ from, to: last }, 'slots that were missing in the archive are written');
     if (wanted === 0 || from <= wanted) return;
     meter.holes.add();
@@ -198,7 +210,7 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
       try {
         const above = await nextAbove();
         if (above === null) waitsSince = clock.now();
-        const isFull = above !== null && above[1] - above[0] + 1 >= BATCH_SLOTS;
+        const isFull = above !== null && above[1] - above[0] + 1 >= kind.batch.slots;
         const isDue = isFull || (above !== null && clock.now() - waitsSince >= batchAgeMs);
         const batch = isDue ? above : nextInHole();
         if (batch !== null) {

@@ -5,9 +5,11 @@ import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
 import { createArchiveReader } from '../../../plugins/archive/reader.ts';
+import { archiveKind } from '../../../plugins/archive/target.ts';
 import { createArchiveEngine, parseArchive } from '../../../src/adapters/clickhouse/index.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import type { ArchiveEngine } from '../../../src/ports/ledger.ts';
+import type { SinkKind } from '../../../src/ports/sink.ts';
 import {
   compare,
   compareOverSeams,
@@ -23,6 +25,7 @@ import { CHDB_DIR, chdbMissing, serversMissing, startClickHouse } from '../../he
 import { startDaemonProcess } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
+import { openSink, sinkStore, startSink } from '../../helpers/sinks.ts';
 
 const engineAt = (address: string, dataDir = '/', owns = true) =>
   createArchiveEngine({ address: parseArchive(address, 'main', dataDir), packages: CHDB_DIR, owns });
@@ -126,6 +129,54 @@ function suite(make: (t: TestContext) => Promise<ArchiveEngine>): void {
       return now.length === 1 && now[0]![1] === ledger.finalSlot;
     });
     await compare(createArchiveReader(engine, createSystemClock()), ledger, 100, ledger.finalSlot);
+  });
+
+  test('the runner of sinks writes it like any target of whole blocks, whatever becomes of its writes', async (t) => {
+    const engine = await make(t);
+    const [ledger, store] = [await emptyLedger(t), await sinkStore(t)];
+    await fill(ledger, 200, 260);
+    const random = createSfc32(9);
+    const inner = archiveKind(engine);
+    let failures = 0;
+    const kind: SinkKind = {
+      ...inner,
+      async open(sink) {
+        const target = await inner.open(sink);
+        return {
+          positions: () => target.positions(),
+          close: () => target.close(),
+          async write(batch) {
+            const draw = random.below(3);
+            if (draw === 0) failures += 1;
+            if (draw === 0) throw new Error('nothing was sent');
+            const position = await target.write(batch);
+            if (draw === 1) failures += 1;
+            if (draw === 1) throw new Error('the answer was lost');
+            return position;
+          },
+        };
+      },
+    };
+    const target = await inner.open(openSink('-'));
+    const run = startSink({ store, ledger, kind, sink: openSink('-'), settings: { batchSlots: 5 } });
+    t.after(() => run.stop());
+    await waitFor('the sink', async () => (await target.positions()).at(-1)?.last === ledger.finalSlot);
+    assert.ok(failures > 0);
+    const reader = createArchiveReader(engine, createSystemClock());
+    assert.deepEqual(await reader.ranges(), [[200, ledger.finalSlot]]);
+    await compare(reader, ledger, 200, ledger.finalSlot);
+    const [position] = await target.positions();
+    assert.deepEqual(position, {
+      part: 'live',
+      first: 200,
+      last: ledger.finalSlot,
+      blockhash: (await ledger.header(ledger.finalSlot))?.blockhash,
+    });
+    // Whoever knows an older position writes nothing.
+    const older = { ...position!, last: 205, blockhash: (await ledger.header(205))!.blockhash };
+    const batch = { after: older, position: { ...older, last: 206 }, first: 206, rows: new Map(), blocks: [] };
+    await assert.rejects(target.write(batch), { code: 'SINKS_MOVED' });
+    await assert.rejects(target.write({ ...batch, after: null }), { code: 'SINKS_MOVED' });
   });
 
   test('the tables of an earlier version are read, its hole is filled, and they go on', async (t) => {
