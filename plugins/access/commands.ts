@@ -10,7 +10,7 @@ import {
   type KeyLimits,
   type Keys,
   keyView,
-  listKeys,
+  listApiKeys,
   parseExpiry,
   parseOverlap,
   stateOf,
@@ -330,7 +330,7 @@ function listKeysCommand({ clock }: CommandParts): Command {
   return {
     ...KEY_COMMANDS.list,
     async run(options, io) {
-      const rows = await listKeys(io.store, textOption(options, 'project'));
+      const rows = await listApiKeys(io.store, textOption(options, 'project'));
       const now = clock.now();
       if (options['json'] === true) {
         io.json(rows.map((row) => keyView(row, now)));

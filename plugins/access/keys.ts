@@ -78,7 +78,7 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
         id: random.uuid(),
         wallet: wallet ?? null,
         project_id: projectId,
-        hash: hashKey(key),
+        hash: hashApiKey(key),
         prefix: keyPrefix(key),
         name: name ?? '',
         created_at: clock.now(),
@@ -109,7 +109,7 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
       const db = tables(tx.db);
       const key = random.uuid();
       const { permissions, cidrs, origins, name, project_id, expires_at, wallet } = old;
-      const made = { id: random.uuid(), hash: hashKey(key), prefix: keyPrefix(key), created_at: now };
+      const made = { id: random.uuid(), hash: hashApiKey(key), prefix: keyPrefix(key), created_at: now };
       const kept = { permissions, cidrs, origins, name, project_id, expires_at, wallet };
       await db
         .insertInto('api_keys')
@@ -139,7 +139,7 @@ export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectCh
   };
 }
 
-export async function listKeys(store: Store, projectId?: string): Promise<KeyInfo[]> {
+export async function listApiKeys(store: Store, projectId?: string): Promise<KeyInfo[]> {
   let query = tables(store.read).selectFrom('api_keys').select(INFO);
   if (projectId !== undefined) query = query.where('project_id', '=', projectId);
   return await query.orderBy('created_at').orderBy('id').execute();
@@ -173,7 +173,7 @@ export function isKeyForm(text: string): boolean {
   return FORM.test(text);
 }
 
-export function hashKey(key: string): Buffer {
+export function hashApiKey(key: string): Buffer {
   return hash('sha256', key, 'buffer');
 }
 

@@ -5,12 +5,12 @@ import type { CreditLoan } from './credits.ts';
 import type { Plans } from './plans.ts';
 import { learn } from './rates.ts';
 import {
-  type Batch,
   type BatchEntry,
   collect,
   creditsOf,
   creditsOfCycle,
   takenKey,
+  type WriteBatch,
   type Written,
   writeBatch,
 } from './write-batch.ts';
@@ -53,7 +53,7 @@ export function createMeter(parts: MeterParts): Meter {
   const dirty = new Set<Account>();
   let nextSeq = 1;
   /** A failed write: its number shows at the retry whether it was committed. */
-  let unsure: Batch | null = null;
+  let unsure: WriteBatch | null = null;
   const unwritten = () => new Set([...dirty, ...(unsure?.entries.map(({ account }) => account) ?? [])]).size;
   parts.metrics.observe('unwritten_projects', 'projects with usage that is not written yet', unwritten);
   let running: Promise<void> = Promise.resolve();
@@ -81,7 +81,7 @@ export function createMeter(parts: MeterParts): Meter {
     }
   }
 
-  async function write(batch: Batch): Promise<void> {
+  async function write(batch: WriteBatch): Promise<void> {
     unsure = batch;
     const startedMs = clock.monotonic();
     const nowMs = clock.now();

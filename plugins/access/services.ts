@@ -16,7 +16,7 @@ import { type Account, affordable, toCredits, toMicro, turnDay } from './account
 import { PERMISSIONS, usageError } from './config.ts';
 import type { Directory } from './directory.ts';
 import { createAdmission } from './gate/index.ts';
-import { type KeyLimits, type Keys, keyView, listKeys } from './keys.ts';
+import { type KeyLimits, type Keys, keyView, listApiKeys } from './keys.ts';
 import type { Meter } from './meter.ts';
 import type { Plans } from './plans.ts';
 import { findProjectRow, listProjects, type Projects } from './projects.ts';
@@ -41,7 +41,7 @@ const MAX_KEYS = 1_000;
 export function createAdmin({ store, clock, plans, projects, keys, meter }: AdminParts): AccessAdmin {
   /** Selects a key of this project: an id alone must not reach a key of another project. */
   async function demandKey(projectId: string, id: string): Promise<void> {
-    const rows = await listKeys(store, projectId);
+    const rows = await listApiKeys(store, projectId);
     if (!rows.some((row) => row.id === id)) throw usageError('ACCESS_UNKNOWN_KEY');
   }
   /** Keys of the last day count although they are revoked: rows that one owner can make are bounded. Errors: ACCESS_TOO_MANY_KEYS. */
@@ -71,7 +71,7 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
     async keys(projectId) {
       await findProjectRow(store, projectId);
       const now = clock.now();
-      return (await listKeys(store, projectId)).map((row): KeyView => {
+      return (await listApiKeys(store, projectId)).map((row): KeyView => {
         const { project: _project, successor: _successor, wallet: _wallet, ...view } = keyView(row, now);
         return view;
       });

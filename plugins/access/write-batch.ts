@@ -40,7 +40,7 @@ export const takenKey = (projectId: string, group: string) => `${projectId} ${gr
  * Adds a batch to the store exactly once: a batch whose number was already written only reads. All changes are increments under a lock of
  * the projects, so that no process loses the usage of another, and all agree on which credits are spent first.
  */
-export async function writeBatch(tx: StoreTx, batch: Batch, parts: WriteParts): Promise<Written> {
+export async function writeBatch(tx: StoreTx, batch: WriteBatch, parts: WriteParts): Promise<Written> {
   const isNew = await claim(tx, batch.seq, parts);
   const projects = await lockProjects(tx, batch);
   const cycles = await readCycles(tx, batch);
@@ -83,7 +83,7 @@ async function claim(tx: StoreTx, seq: number, { writerId, nowMs }: WriteParts):
   return done !== undefined;
 }
 
-async function lockProjects(tx: StoreTx, { entries }: Batch) {
+async function lockProjects(tx: StoreTx, { entries }: WriteBatch) {
   const ids = entries.map(({ account }) => account.projectId);
   let query = tables(tx.db)
     .selectFrom('projects')
@@ -105,7 +105,7 @@ async function lockProjects(tx: StoreTx, { entries }: Batch) {
   return new Map((await query.execute()).map((row) => [row.id, row]));
 }
 
-async function readCycles(tx: StoreTx, { entries }: Batch): Promise<CycleRow[]> {
+async function readCycles(tx: StoreTx, { entries }: WriteBatch): Promise<CycleRow[]> {
   const ids = entries.map(({ account }) => account.projectId);
   const starts = entries.flatMap(({ account, days }) => [account.cycle.start, ...days.map((day) => day.cycleStart)]);
   const first = starts.sort()[0] as string;
@@ -139,7 +139,7 @@ async function addCycles(tx: StoreTx, rows: readonly CycleRow[]): Promise<void> 
       .execute();
 }
 
-async function addDays(tx: StoreTx, { entries }: Batch, projects: ReadonlyMap<string, unknown>): Promise<void> {
+async function addDays(tx: StoreTx, { entries }: WriteBatch, projects: ReadonlyMap<string, unknown>): Promise<void> {
   const byKey = new Map<string, DayRow>();
   for (const { account, days } of entries) {
     if (!projects.has(account.projectId)) continue;
@@ -189,7 +189,7 @@ async function addPrepaid(tx: StoreTx, used: ReadonlyMap<string, bigint>): Promi
 }
 
 /** Adds the tokens that were taken here and returns the totals of all processes. */
-async function addTaken(tx: StoreTx, { entries }: Batch, isNew: boolean): Promise<Map<string, number>> {
+async function addTaken(tx: StoreTx, { entries }: WriteBatch, isNew: boolean): Promise<Map<string, number>> {
   const byKey = new Map<string, { project_id: string; rate_group: string; taken: number }>();
   for (const { account, taken } of entries)
     for (const [group, count] of taken) {
@@ -284,13 +284,13 @@ export interface BatchEntry {
 }
 
 /** One write. Its number shows whether it was committed, even if the connection was lost. */
-export interface Batch {
+export interface WriteBatch {
   readonly seq: number;
   readonly entries: readonly BatchEntry[];
 }
 
 /** Moves the unwritten usage of accounts into a batch and resets it. */
-export function collect(seq: number, accounts: readonly Account[]): Batch {
+export function collect(seq: number, accounts: readonly Account[]): WriteBatch {
   return { seq, entries: accounts.map(collectOne) };
 }
 

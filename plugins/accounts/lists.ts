@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type CallContext, type Clock, type Random, RpcError } from '../../src/plugin/plugin.ts';
 import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import { type AccountPageQuestion, LIST_ID_BYTES } from './question.ts';
-import { type AskOptions, CHUNK_KEYS, type KeyChunks, type Nodes } from './upstream.ts';
+import { CHUNK_KEYS, type KeyChunks, type Nodes, type UpstreamCallOptions } from './upstream.ts';
 
 /** The keys that answer a question, as of one moment. */
 export interface KeyList {
@@ -18,7 +18,7 @@ export interface FoundList extends KeyList {
   readonly isKept: boolean;
 }
 
-export interface Lists {
+export interface AccountLists {
   /** The list of the cursor; where it is gone, or there is no cursor, one that is made now. Throws RpcError. */
   find(
     project: string,
@@ -51,7 +51,7 @@ const BYTES_WHILE_MADE = 2 * KEY_BYTES + 8;
  * Lists that are being paged through. All of them together, and those of each project, stay within a size: the one that was used longest ago
  * makes room. That costs another list and nothing else, because cursors name a key, and lists are sorted.
  */
-export function createLists(nodes: Nodes, clock: Clock, random: Random, config: ListLimits): Lists {
+export function createAccountLists(nodes: Nodes, clock: Clock, random: Random, config: ListLimits): AccountLists {
   const kept = new Map<string, CachedKeyList>();
   /** Bytes of lists that are being made, by project. */
   const building = new Map<string, number>();
@@ -86,7 +86,7 @@ export function createLists(nodes: Nodes, clock: Clock, random: Random, config: 
     }
   }
 
-  async function make(project: string, question: AccountPageQuestion, options: AskOptions): Promise<KeyList> {
+  async function make(project: string, question: AccountPageQuestion, options: UpstreamCallOptions): Promise<KeyList> {
     let counted = 0;
     const reserve = (keys: number, bytesPerKey: number) => {
       if (keys > config.maxKeys) {

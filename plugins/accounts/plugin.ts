@@ -5,7 +5,7 @@ import type { HostContext } from '../../src/plugin/host.ts';
 import { type CallContext, JsonText, type RateGroup, RpcError, type RpcMethod, Type } from '../../src/plugin/plugin.ts';
 import { address, count, orNull, slot, text } from '../../src/solana/schemas.ts';
 import type { AccountsConfig } from './config.ts';
-import { countUpTo, createLists, type KeyList, type Lists } from './lists.ts';
+import { type AccountLists, countUpTo, createAccountLists, type KeyList } from './lists.ts';
 import {
   type AccountPageQuestion,
   CURSOR,
@@ -18,13 +18,13 @@ import {
   TOKEN,
   writeCursor,
 } from './question.ts';
-import { type AskOptions, createNodes, type Nodes } from './upstream.ts';
+import { createNodes, type Nodes, type UpstreamCallOptions } from './upstream.ts';
 
 export function provision(ctx: HostContext<AccountsConfig>): void {
   const pool = ctx.upstreams('main');
   if (ctx.config.passOn || pool === null) return;
   const nodes = createNodes(pool, ctx.clock, ctx.core.rpc);
-  const lists = createLists(nodes, ctx.clock, ctx.random, ctx.config);
+  const lists = createAccountLists(nodes, ctx.clock, ctx.random, ctx.config);
   ctx.metrics.observe('lists', 'lists of keys that are paged through', () => lists.size);
   ctx.metrics.observe('lists_bytes', 'size of these lists', () => lists.bytes);
   const parts = { ctx, nodes, lists };
@@ -52,7 +52,7 @@ export function provision(ctx: HostContext<AccountsConfig>): void {
 interface Parts {
   readonly ctx: HostContext<AccountsConfig>;
   readonly nodes: Nodes;
-  readonly lists: Lists;
+  readonly lists: AccountLists;
 }
 
 const page = Type.Object(
@@ -182,7 +182,7 @@ async function readPart(
   list: KeyList,
   question: AccountPageQuestion,
   keys: readonly string[],
-  options: AskOptions,
+  options: UpstreamCallOptions,
 ): Promise<AccountsAtSlot> {
   const { encoding, dataSlice } = question;
   const least = Math.max(list.slot ?? 0, Number(question.context['minContextSlot'] ?? 0));

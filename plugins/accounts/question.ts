@@ -39,14 +39,14 @@ export interface AccountPageQuestion {
   /** Config members that are sent to the node: `commitment`, `minContextSlot`. */
   readonly context: Readonly<Record<string, unknown>>;
   readonly limit: number;
-  readonly cursor: Cursor | null;
+  readonly cursor: AccountCursor | null;
   readonly withContext: boolean;
   /** Names the list: who asks another question cannot go on in it. */
   readonly digest: Buffer;
 }
 
 /** Where a page begins: behind a key, in a list if that is still there. */
-export interface Cursor {
+export interface AccountCursor {
   readonly list: Buffer;
   readonly after: Buffer;
 }
@@ -229,10 +229,10 @@ function finish(
 }
 
 /** Only characters that need no escape in an address. */
-export const writeCursor = (digest: Buffer, { list, after }: Cursor): string =>
+export const writeCursor = (digest: Buffer, { list, after }: AccountCursor): string =>
   Buffer.concat([digest, list, after]).toString('base64url');
 
-function readCursor(value: unknown, digest: Buffer): Cursor | null {
+function readCursor(value: unknown, digest: Buffer): AccountCursor | null {
   if (value == null) return null;
   const bytes = typeof value === 'string' && value.length < 100 ? Buffer.from(value, 'base64url') : Buffer.alloc(0);
   if (bytes.length !== DIGEST_BYTES + LIST_ID_BYTES + KEY_BYTES || bytes.toString('base64url') !== value) {

@@ -22,7 +22,7 @@ const MAX_PAUSE_MS = 300_000;
 /** Answers up to this size are parsed as a whole, for what they refuse. */
 const SMALL_BYTES = 65_536;
 
-export interface AskOptions {
+export interface UpstreamCallOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   readonly tenant: Tenant;
@@ -30,12 +30,12 @@ export interface AskOptions {
 
 export interface Nodes {
   /** The bytes of the result. Throws RpcError. */
-  result(method: string, params: readonly unknown[], options: AskOptions): Promise<Buffer>;
+  result(method: string, params: readonly unknown[], options: UpstreamCallOptions): Promise<Buffer>;
   /** The keys of a list that is read as it comes, and the slot that it is of. `count` gets the number read so far, and may throw. */
   keys(
     method: string,
     params: readonly unknown[],
-    options: AskOptions & { readonly maxBytes: number; readonly count: (keys: number) => void },
+    options: UpstreamCallOptions & { readonly maxBytes: number; readonly count: (keys: number) => void },
   ): Promise<{ readonly scan: KeyScan; readonly slot: number | null }>;
 }
 
@@ -57,7 +57,7 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
   async function ask<T>(
     method: string,
     params: readonly unknown[],
-    options: AskOptions & { readonly maxBytes: number },
+    options: UpstreamCallOptions & { readonly maxBytes: number },
     read: (body: Readable) => Promise<T>,
   ): Promise<T> {
     const body = rpcRequest(method, params);

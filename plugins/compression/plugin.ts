@@ -11,12 +11,12 @@ import { DEVNET_GENESIS, MAINNET_GENESIS } from '../../src/solana/programs.ts';
 import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
 import { createMissingUpdates, createRepair } from './chain/repair.ts';
 import {
-  type AccountReader,
   type CnftRepair,
   type CnftRepairParts,
-  createAccountReader,
   createCnftRepair,
+  createTreeAccountReader,
   createTreeHistory,
+  type TreeAccountReader,
 } from './chain/repair-cnft.ts';
 import { createRootCheck } from './chain/root-check.ts';
 import { createChainWatch, createTreeCheck, treesRoute } from './chain/watch.ts';
@@ -24,7 +24,7 @@ import type { CompressionConfig } from './config.ts';
 import { type CnftIndexer, createCnftDecoder, createCnftIndexer, createConcurrentHashing } from './indexing/cnft.ts';
 import { dropContradicted, revertUnverifiedSpends } from './indexing/corrections.ts';
 import { createCompressionIndexer, createCompressionProcessor } from './indexing/processor.ts';
-import { type AssetIndexParts, createAssetIndex } from './rpc/asset-index.ts';
+import { type AssetIndexParts, createCompressedAssets } from './rpc/asset-index.ts';
 import { assetMethods } from './rpc/assets.ts';
 import type { MethodParts } from './rpc/method.ts';
 import { createProofMethods, createRpcFront } from './rpc/methods.ts';
@@ -117,7 +117,7 @@ export function provision(ctx: HostContext<CompressionConfig>): void {
             ...shared,
             gaps,
             clock,
-            account: createAccountReader(chain, commitment),
+            account: createTreeAccountReader(chain, commitment),
             lightHashing: hashing,
           }),
         ]),
@@ -195,7 +195,7 @@ export interface CnftParts {
 }
 
 type RepairParts = Omit<CnftRepairParts, 'hashing' | 'history' | 'named'> & {
-  readonly account: AccountReader;
+  readonly account: TreeAccountReader;
   readonly lightHashing: Hashing;
 };
 
@@ -222,7 +222,7 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
         named: trees === 'all' ? [] : trees,
         history: createTreeHistory({ store: parts.store, log: parts.log, account, hashing, lightHashing }),
       }),
-    assets: (store, missingTo) => createAssetIndex({ store, missingTo, trees }),
+    assets: (store, missingTo) => createCompressedAssets({ store, missingTo, trees }),
     methods: ({ store, slots }) => {
       const keccak = createKeccakPairs();
       const reader = createPathReader({

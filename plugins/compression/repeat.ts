@@ -1,14 +1,14 @@
 import { type Clock, codeOf, type Log, messageOf } from '../../src/plugin/plugin.ts';
 
 /** Periodic background work. */
-export interface Repeats {
+export interface PeriodicWork {
   /** `work` returns the pause in ms before its next run; after a failure the pause is `afterFailureMs`. */
   add(what: string, firstMs: number, afterFailureMs: number, work: (signal: AbortSignal) => Promise<number>): void;
   /** Cancels the pauses and waits for running work. */
   stop(): Promise<void>;
 }
 
-export function createRepeats(clock: Clock, log: Log): Repeats {
+export function createPeriodicWork(clock: Clock, log: Log): PeriodicWork {
   const over = new AbortController();
   const loops: Promise<void>[] = [];
 

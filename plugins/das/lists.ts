@@ -46,6 +46,7 @@ import {
   TOKEN_TYPES,
 } from './params.ts';
 import {
+  type AssetReadOptions,
   type AssetText,
   assetOf,
   coreOf,
@@ -56,7 +57,6 @@ import {
   isFungible,
   keptTexts,
   leafOf,
-  type ReadOptions,
   type ReadParts,
   showAssets,
   viewOf,
@@ -67,7 +67,7 @@ export interface ListParts extends ReadParts {
   /** Null: nothing is followed. */
   readonly index: AssetIndex | null;
   readonly config: Pick<DasConfig, 'dialect' | 'maxTokenAccounts' | 'listCore'>;
-  readonly options: ReadOptions;
+  readonly options: AssetReadOptions;
 }
 
 /** Thrown for a list that cannot be complete: an upstream with a DAS API may have it. */
@@ -124,7 +124,7 @@ export async function searchAssets(question: DasRequest, parts: ListParts): Prom
 }
 
 /** One search per member. Errors: IncompleteList if the list for one of the members cannot be complete. */
-function conditionsOf({ members, invalid }: DasRequest, { dialect }: Pick<ReadOptions, 'dialect'>): DasRequest[] {
+function conditionsOf({ members, invalid }: DasRequest, { dialect }: Pick<AssetReadOptions, 'dialect'>): DasRequest[] {
   const given = Object.entries(members).filter(([, value]) => value !== null && value !== undefined);
   const scope = given.filter(([name]) => SCOPE_MEMBERS.has(name));
   const conditions = given.flatMap(([name, value]) => {
@@ -543,7 +543,7 @@ async function readRows(
 }
 
 /** The reference shows the token account of an NFT in every list, the hosted API in those of an owner. */
-function withHolder(one: FoundAsset, { dialect }: Pick<ReadOptions, 'dialect'>): FoundAsset {
+function withHolder(one: FoundAsset, { dialect }: Pick<AssetReadOptions, 'dialect'>): FoundAsset {
   const holder = one.kind === 'mint' ? one.accounts.holder : null;
   return dialect === 'hosted' || one.kind !== 'mint' || holder === null ? one : { ...one, listedFor: holder.owner };
 }
@@ -1082,7 +1082,7 @@ function readGroup(given: unknown, question: DasRequest, name = 'grouping'): str
   return readKey(value, question, name);
 }
 
-function readOrder(question: DasRequest, dialect: ReadOptions['dialect']) {
+function readOrder(question: DasRequest, dialect: AssetReadOptions['dialect']) {
   const paging = readPaging(question);
   return { paging, sort: readSort(question, dialect, paging.before ?? paging.after ?? paging.cursor) };
 }
@@ -1092,7 +1092,7 @@ const SORT_FIELDS = ['id', 'created', 'updated', 'recent_action', 'none'] as con
 /** Without `sortBy` the hosted API lists ascending ids, the reference descending ones. */
 function readSort(
   { member, invalid }: DasRequest,
-  dialect: ReadOptions['dialect'],
+  dialect: AssetReadOptions['dialect'],
   key: string | null,
 ): { field: string; isDescending: boolean } {
   const given = member('sortBy');

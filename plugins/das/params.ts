@@ -24,13 +24,13 @@ const FLAGS = [
   'showNativeBalance',
 ] as const;
 
-export type Options = Readonly<Partial<Record<string, boolean>>>;
+export type AssetFlags = Readonly<Partial<Record<string, boolean>>>;
 
 export interface DasRequest {
   readonly members: Readonly<Record<string, unknown>>;
   /** The member without null, which counts as absent. */
   member(...names: readonly string[]): unknown;
-  readonly options: Options;
+  readonly options: AssetFlags;
   /** Where the contract's text does not say which member is wrong, `details` does. */
   invalid(text: string, details?: string): RpcError;
 }
@@ -114,7 +114,7 @@ export const ORDERS = {
   getSignaturesForAsset: ['id', 'limit', 'page', 'before', 'after', 'tree', 'leafIndex', 'cursor', 'sortDirection'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
-function readOptions(member: DasRequest['member'], invalid: DasRequest['invalid']): Options {
+function readOptions(member: DasRequest['member'], invalid: DasRequest['invalid']): AssetFlags {
   const given = member('options', 'displayOptions');
   if (given === undefined) return {};
   if (!isPlainObject(given))

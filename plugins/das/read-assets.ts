@@ -46,7 +46,7 @@ export interface ReadParts {
   readonly group: string;
 }
 
-export interface ReadOptions extends AssetOptions {
+export interface AssetReadOptions extends AssetOptions {
   readonly showCollectionMetadata: boolean;
   readonly showInscription?: boolean;
   readonly showSystemMetadata?: boolean;
@@ -56,7 +56,7 @@ export interface ReadOptions extends AssetOptions {
 export const readOptionsOf = (
   { options }: Pick<DasRequest, 'options'>,
   dialect: AssetOptions['dialect'],
-): ReadOptions => ({
+): AssetReadOptions => ({
   dialect,
   showFungible: options['showFungible'] === true,
   showUnverifiedCollections: options['showUnverifiedCollections'] === true,
@@ -154,7 +154,7 @@ const endOf = (slot: number | undefined): string => (slot === undefined ? '}' : 
 export async function readAssets(
   ids: readonly string[],
   parts: ReadParts,
-  options: ReadOptions,
+  options: AssetReadOptions,
 ): Promise<{
   readonly assets: ReadonlyMap<string, AssetText>;
   /** Why an id that is absent may be a compressed asset all the same; null if it is not. */
@@ -183,7 +183,7 @@ export async function readAssets(
 export function keptText(
   id: string,
   parts: Pick<ReadParts, 'index' | 'documents' | 'prices'>,
-  options: ReadOptions,
+  options: AssetReadOptions,
 ): AssetText | null {
   const view = isKept(options) ? (parts.index?.kept.viewNow() ?? null) : null;
   const kept = view?.find(id, howOf(options, undefined));
@@ -196,7 +196,7 @@ export function keptTexts(
   assets: readonly KeptAsset[],
   { slot }: KeptView,
   parts: Pick<ReadParts, 'documents' | 'prices'>,
-  { dialect }: ReadOptions,
+  { dialect }: AssetReadOptions,
 ): readonly AssetText[] | null {
   if (!assets.every((asset) => isCurrentNow(asset, parts))) return null;
   return assets.map((asset) => AssetText.ofKept(asset, dialect === 'hosted' ? slot : undefined));
@@ -212,11 +212,11 @@ function isCurrentNow(
 }
 
 /** What is kept of the index, as of now; null where nothing is, or all is shown with what the index does not store. */
-export async function viewOf({ index }: Pick<ReadParts, 'index'>, options: ReadOptions): Promise<KeptView | null> {
+export async function viewOf({ index }: Pick<ReadParts, 'index'>, options: AssetReadOptions): Promise<KeptView | null> {
   return index === null || !isKept(options) ? null : index.kept.view();
 }
 
-const isKept = ({ showCollectionMetadata, showInscription = false }: ReadOptions): boolean =>
+const isKept = ({ showCollectionMetadata, showInscription = false }: AssetReadOptions): boolean =>
   !showCollectionMetadata && !showInscription;
 
 /** An asset to be shown, alone or in a list; `listing`: what its text depends on besides the options. */
@@ -226,7 +226,7 @@ interface ToShow {
 }
 
 export const howOf = (
-  { dialect, showFungible, showUnverifiedCollections, showSystemMetadata = false }: ReadOptions,
+  { dialect, showFungible, showUnverifiedCollections, showSystemMetadata = false }: AssetReadOptions,
   listing: string | undefined,
 ): string => ` ${dialect} ${showFungible} ${showUnverifiedCollections} ${showSystemMetadata} ${listing ?? ''}`;
 
@@ -236,7 +236,7 @@ export async function showAssets<T extends ToShow>(
   read: (items: readonly T[]) => Promise<readonly FoundAsset[]>,
   view: KeptView | null,
   parts: ReadParts,
-  options: ReadOptions,
+  options: AssetReadOptions,
 ): Promise<ReadonlyMap<string, AssetText>> {
   const kept = new Map<string, KeptAsset>();
   if (view !== null)
@@ -260,7 +260,7 @@ export async function showAssets<T extends ToShow>(
 async function areCurrent(
   kept: ReadonlyMap<string, KeptAsset>,
   parts: ReadParts,
-  options: ReadOptions,
+  options: AssetReadOptions,
 ): Promise<(id: string) => boolean> {
   const uris = Array.from(kept.values(), ({ uri }) => uri);
   const fungible = Array.from(kept).flatMap(([id, { isFungible }]) => (isFungible ? [id] : []));
@@ -277,7 +277,7 @@ function readFacts(
   uris: readonly string[],
   fungible: readonly string[],
   { documents, prices, documentWaitMs, group }: ReadParts,
-  { dialect }: ReadOptions,
+  { dialect }: AssetReadOptions,
 ): Promise<Facts> {
   const hasDocuments = documents !== undefined && uris.length > 0;
   const hasPrices = dialect === 'hosted' && prices !== undefined && fungible.length > 0;
@@ -292,7 +292,7 @@ async function showFound<T extends ToShow>(
   items: readonly T[],
   view: KeptView | null,
   parts: ReadParts,
-  options: ReadOptions,
+  options: AssetReadOptions,
 ): Promise<ReadonlyMap<string, AssetText>> {
   const { source } = parts;
   const uris = found.map(uriOf);
@@ -565,7 +565,7 @@ function withSystem(asset: Asset, source: Pick<AccountSource, 'createdTime'>): A
 async function withInscriptions(
   assets: ReadonlyMap<string, Asset>,
   { source }: Pick<ReadParts, 'source'>,
-  { dialect }: ReadOptions,
+  { dialect }: AssetReadOptions,
 ): Promise<ReadonlyMap<string, Asset>> {
   const addresses = Array.from(assets.keys(), inscriptionAddress);
   const read = await source.accounts(addresses);

@@ -19,7 +19,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../test/helpers/sfc32.ts';
 import { sqliteStore } from '../../test/helpers/store.ts';
 import { type DasConfig, dasConfig } from './config.ts';
-import { createFillJobs, fill } from './indexing/fill.ts';
+import { createFillJobs, fillFollowed } from './indexing/fill.ts';
 import { createAssetIndex } from './indexing/stored.ts';
 import { type FollowKind, migrations } from './indexing/tables.ts';
 import {
@@ -33,7 +33,7 @@ import {
   searchAssets,
 } from './lists.ts';
 import { type DasRequest, readQuestion } from './params.ts';
-import { type ReadOptions, type ReadParts, readAssets, readOptionsOf } from './read-assets.ts';
+import { type AssetReadOptions, type ReadParts, readAssets, readOptionsOf } from './read-assets.ts';
 import type { AccountSource } from './source.ts';
 import { readTokenAccounts } from './token-accounts.ts';
 
@@ -80,7 +80,8 @@ async function recordedIndex(
   await jobs.follow(follow);
   await store.write(async ({ db }) => void (await db.updateTable('das_state').set({ slot: NEWEST_SLOT }).execute()));
   for (const [kind, keys] of Object.entries(follow) as [FollowKind, string[]][])
-    for (const key of keys) assert.equal(await fill(parts, { kind, key }, new AbortController().signal), 'done');
+    for (const key of keys)
+      assert.equal(await fillFollowed(parts, { kind, key }, new AbortController().signal), 'done');
   return createAssetIndex(store, 1_000_000);
 }
 
@@ -114,7 +115,7 @@ function asReleased(item: object): object {
 }
 
 /** The later branch of the reference shows `token_info` always, as the hosted API does. */
-function optionsOf(question: DasRequest, { name }: DasScenario): ReadOptions {
+function optionsOf(question: DasRequest, { name }: DasScenario): AssetReadOptions {
   const options = readOptionsOf(question, 'metaplex');
   return { ...options, showFungible: options.showFungible || name.startsWith('later_') };
 }

@@ -27,7 +27,7 @@ import { PARSERS } from '../../src/solana/parsers/registry.ts';
 
 export interface Elements {
   /** Classifies a transaction. */
-  read(fetched: FetchedTransaction): ReadTransaction;
+  read(fetched: ReadableTransaction): ReadTransaction;
   /** The elements, in order, with the names found within `namesTimeoutMs`. */
   write(read: readonly ReadTransaction[], tenant: Tenant): Promise<readonly unknown[]>;
 }
@@ -122,7 +122,7 @@ function ordered(value: unknown, order: string): unknown {
 }
 
 /** A transaction with the parts of its block that are needed to read it. */
-export interface FetchedTransaction {
+export interface ReadableTransaction {
   readonly transaction: NormalTransaction;
   readonly block: ParserBlock;
 }
@@ -153,7 +153,7 @@ export interface Transactions {
     signatures: readonly string[],
     commitment: Commitment,
     asker: Asker,
-  ): Promise<readonly (FetchedTransaction | null)[]>;
+  ): Promise<readonly (ReadableTransaction | null)[]>;
   /** The newest signatures of an address, newest first. Errors: also RequestError 503 where a part of them is missing. */
   page(address: string, options: PageOptions, asker: Asker): Promise<SignaturePage>;
 }
@@ -240,7 +240,7 @@ export function createTransactions({ chain, kept, random, config }: Transactions
 
   return {
     async fetch(signatures, commitment, asker) {
-      const found: (FetchedTransaction | null)[] = new Array(signatures.length).fill(null);
+      const found: (ReadableTransaction | null)[] = new Array(signatures.length).fill(null);
       const work = signatures.entries();
       const worker = async (): Promise<void> => {
         for (const [at, signature] of work) found[at] = await one(signature, commitment, asker);
@@ -268,7 +268,7 @@ export function createTransactions({ chain, kept, random, config }: Transactions
 }
 
 /** Errors: CHAIN_BAD_BLOCK when the answer is inconsistent. */
-function decodeFetched(answer: RpcTransaction, random: Random): FetchedTransaction {
+function decodeFetched(answer: RpcTransaction, random: Random): ReadableTransaction {
   const { transactions, keys } = decodeEntries(answer.slot, [answer], Uint8Array.from(random.bytes(SEED_BYTES)));
   return { transaction: transactions[0]!, block: { slot: answer.slot, blockTime: answer.blockTime ?? null, keys } };
 }

@@ -188,7 +188,7 @@ const LEVEL_ENTRIES = Object.entries(LEVELS) as [keyof typeof LEVELS, number][];
 export type Levels = Record<keyof typeof LEVELS, number>;
 
 /** Details of one list of fees; null where the list is empty. */
-export interface Details {
+export interface FeeDetails {
   readonly estimates: Levels;
   readonly mean: number | null;
   readonly stdev: number | null;
@@ -209,7 +209,7 @@ export interface EstimateQuestion {
 export interface Estimate {
   readonly levels: Levels;
   /** By name, descending. */
-  readonly details: readonly (readonly [string, Details])[];
+  readonly details: readonly (readonly [string, FeeDetails])[];
 }
 
 /** `slots` are the newest ones, newest first. `global` may have the statistics of all transactions in them. */
@@ -229,7 +229,7 @@ export function estimate(slots: readonly SlotFees[], question: EstimateQuestion,
   for (const { estimates } of named.values()) {
     for (const [level] of LEVEL_ENTRIES) levels[level] = Math.max(levels[level], estimates[level]);
   }
-  const details = [...named].map(([name, { times: _, ...one }]) => [name, one as Details] as const);
+  const details = [...named].map(([name, { times: _, ...one }]) => [name, one as FeeDetails] as const);
   return { levels, details: details.sort(([a], [b]) => (a < b ? 1 : -1)) };
 }
 
@@ -270,7 +270,7 @@ function addRates(slot: SlotFees, hash: AccountHash, { includeVote }: EstimateQu
   });
 }
 
-export interface Statistics extends Details {
+export interface Statistics extends FeeDetails {
   readonly times: number;
 }
 

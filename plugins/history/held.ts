@@ -8,7 +8,7 @@ export type Members = Readonly<Record<string, unknown>>;
 export type Commitment = 'confirmed' | 'finalized';
 
 /** A state of the chain that a node looks into. */
-export type Bank = 'processed' | Commitment;
+export type BankLevel = 'processed' | Commitment;
 
 export interface HeldHistory {
   readonly past: PastReader;
@@ -62,14 +62,14 @@ export async function heldTransaction(held: HeldHistory, signature: unknown, com
 /** The slot that statuses are of, whoever answers them: that of the node, by bank, which never goes back. */
 export interface StatusContext {
   /** A node has told this one. */
-  saw(bank: Bank, slot: number): void;
+  saw(bank: BankLevel, slot: number): void;
   /** `held`: the newest held slot, for as long as no upstream answers. */
-  slot(bank: Bank, held: number): Promise<number>;
+  slot(bank: BankLevel, held: number): Promise<number>;
 }
 
 export function createStatusContext(joined: JoinedHistory): StatusContext {
-  const newest = new Map<Bank, number>();
-  const saw = (bank: Bank, slot: number) => void newest.set(bank, Math.max(slot, newest.get(bank) ?? -1));
+  const newest = new Map<BankLevel, number>();
+  const saw = (bank: BankLevel, slot: number) => void newest.set(bank, Math.max(slot, newest.get(bank) ?? -1));
   return {
     saw,
     async slot(bank, held) {

@@ -9,13 +9,13 @@ import { address, count, EXAMPLES, oneOf, orNull, signature, text } from '../../
 import type { TransactionEncoding } from '../../src/solana/show-transaction.ts';
 
 /** Bounds of an integer, both inclusive. */
-export interface Bounds {
+export interface IntegerBounds {
   readonly least: bigint | null;
   readonly most: bigint | null;
 }
 
 /** Where a page begins: behind a transaction, or behind a row of one. */
-export type Cursor =
+export type HistoryCursor =
   | { readonly kind: 'signature'; readonly signature: string }
   | { readonly kind: 'place'; readonly slot: number; readonly place: number }
   /** `row`: index among the transfers of the transaction; infinite: behind all of them. */
@@ -26,19 +26,19 @@ interface AddressQuestion {
   readonly address: string;
   readonly order: 'asc' | 'desc';
   readonly limit: number;
-  readonly cursor: Cursor | null;
+  readonly cursor: HistoryCursor | null;
   readonly commitment: 'confirmed' | 'finalized';
   /** Positions, both exclusive, from the bounds of slots. */
   readonly above: number | null;
   readonly below: number | null;
-  readonly blockTime: Bounds | null;
+  readonly blockTime: IntegerBounds | null;
 }
 
 export interface TransferFilter {
   readonly with: string | null;
   readonly direction: 'in' | 'out' | 'any';
   readonly mint: string | null;
-  readonly amount: Bounds | null;
+  readonly amount: IntegerBounds | null;
 }
 
 export interface TransactionsQuestion extends AddressQuestion {
@@ -110,7 +110,7 @@ function signatureOf(value: unknown, name: string): string {
 }
 
 /** `gt`, `gte`, `lt`, `lte` and, if allowed, `eq`; null when none is given. */
-function boundsOf(value: unknown, name: string, least: bigint, most: bigint, hasEqual = false): Bounds | null {
+function boundsOf(value: unknown, name: string, least: bigint, most: bigint, hasEqual = false): IntegerBounds | null {
   const given = optionsOf(value, name);
   let [low, high]: [bigint | null, bigint | null] = [null, null];
   const atLeast = (bound: bigint) => {
@@ -132,10 +132,10 @@ function boundsOf(value: unknown, name: string, least: bigint, most: bigint, has
   return low === null && high === null ? null : { least: low, most: high };
 }
 
-export const isWithin = (value: bigint, { least, most }: Bounds): boolean =>
+export const isWithin = (value: bigint, { least, most }: IntegerBounds): boolean =>
   (least === null || value >= least) && (most === null || value <= most);
 
-function positionsOf(slots: Bounds | null): Pick<AddressQuestion, 'above' | 'below'> {
+function positionsOf(slots: IntegerBounds | null): Pick<AddressQuestion, 'above' | 'below'> {
   const slot = (bound: bigint) => (bound < BigInt(HIGHEST_SLOT) ? Number(bound) : HIGHEST_SLOT);
   return {
     above: slots?.least == null ? null : firstOf(slot(slots.least)) - 1,
@@ -143,7 +143,7 @@ function positionsOf(slots: Bounds | null): Pick<AddressQuestion, 'above' | 'bel
   };
 }
 
-const timesOf = (value: unknown, hasEqual: boolean): Bounds | null =>
+const timesOf = (value: unknown, hasEqual: boolean): IntegerBounds | null =>
   boundsOf(value, 'filters.blockTime', -(2n ** 63n), 2n ** 63n - 1n, hasEqual);
 
 function commitmentOf(value: unknown): AddressQuestion['commitment'] {
@@ -164,7 +164,7 @@ const PLACE = /^(\d{1,12}):(\d{1,5})$/;
 const ROW = /^(\d{1,12}):(\d{1,5}):\d{1,5}:\d{1,5}:(\d{1,6}|end)$/;
 const MAX_PLACE = 65_535;
 
-function cursorOf(value: unknown, pattern: RegExp): Cursor | null {
+function cursorOf(value: unknown, pattern: RegExp): HistoryCursor | null {
   if (value === undefined || value === null) return null;
   const wrong = () => invalid('paginationToken is not one that a page returned');
   if (typeof value !== 'string') throw wrong();
@@ -237,7 +237,7 @@ function statusOf(value: unknown): TransactionsQuestion['status'] {
 }
 
 /** `beforeSlot` is another name of `lt`, `untilSlot` of `gt`; each excludes the bounds of its side. */
-function slotBounds(value: unknown, beforeSlot: unknown, untilSlot: unknown): Bounds | null {
+function slotBounds(value: unknown, beforeSlot: unknown, untilSlot: unknown): IntegerBounds | null {
   const given = optionsOf(value, 'filters.slot');
   const has = (...names: readonly string[]) => names.some((name) => given[name] != null);
   if (beforeSlot != null && has('lt', 'lte', 'eq')) throw invalid('beforeSlot excludes filters.slot.lt and lte');

@@ -1,6 +1,6 @@
 import { stringify } from '../../src/lib/json.ts';
 import { ceilingOf, type Heads } from '../../src/ports/ledger.ts';
-import { type Bank, commitmentOf, configOf, type HeldHistory, heldTransaction, includes, isSlot } from './held.ts';
+import { type BankLevel, commitmentOf, configOf, type HeldHistory, heldTransaction, includes, isSlot } from './held.ts';
 
 const LEVELS: readonly unknown[] = ['processed', 'confirmed', 'finalized'];
 
@@ -24,7 +24,7 @@ const STATUS_MEMBERS = ['searchTransactionHistory', 'commitment', 'minContextSlo
 const RECENT_BLOCKS = 300;
 
 interface HeldStatuses {
-  readonly bank: Bank;
+  readonly bank: BankLevel;
   /** The newest held slot of that bank. */
   readonly slot: number;
   readonly value: readonly unknown[];
@@ -32,7 +32,7 @@ interface HeldStatuses {
 }
 
 /** A named commitment chooses the bank that is looked into; by default it is the newest one. */
-export function bankOf(given: unknown): Bank {
+export function bankOf(given: unknown): BankLevel {
   const config = configOf(given, STATUS_MEMBERS);
   return config?.['commitment'] == null ? 'processed' : commitmentOf(config);
 }

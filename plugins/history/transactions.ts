@@ -8,13 +8,13 @@ import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import { memoOf, showEntryAsKept, UnsupportedVersion, withStatus } from '../../src/solana/show-transaction.ts';
 import { readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
 import { isMatch } from './transfers.ts';
-import { exactPlace, type HistoryParts, isInTime, locate, openReading, placeText, type Reading, walk } from './walk.ts';
+import { exactPlace, isInTime, locate, openReading, placeText, type Reading, type WalkParts, walk } from './walk.ts';
 
 /** Full transactions that one price pays. */
 export const FULL_LOT = 100;
 
 export async function transactionsOf(
-  parts: HistoryParts,
+  parts: WalkParts,
   params: unknown,
   call: { readonly caller: Caller | null; readonly signal: AbortSignal },
   credits: number,
@@ -70,7 +70,7 @@ function isWanted(
 }
 
 /** Behind a transaction, or behind the last one that was searched. While a fork can move it, this process remembers which one it was. */
-function tokenText({ shown }: HistoryParts, row: Loaded | null, last: number | null): string {
+function tokenText({ shown }: WalkParts, row: Loaded | null, last: number | null): string {
   if (row !== null) shown.note(row.n, row.signature);
   const n = row?.n ?? last;
   return n === null ? 'null' : JSON.stringify(placeText(n));

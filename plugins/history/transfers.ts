@@ -8,7 +8,7 @@ import { transferFee, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { readTransfers, type TransferRow } from '../../src/solana/movements/transfers.ts';
 import { NATIVE_SOL_MINT, WRAPPED_SOL_MINT } from '../../src/solana/programs.ts';
 import { isWithin, readTransfersQuestion, type TransferFilter, type TransfersQuestion } from './question.ts';
-import { exactPlace, type HistoryParts, isInTime, openReading, placeText, type Reading, walk } from './walk.ts';
+import { exactPlace, isInTime, openReading, placeText, type Reading, type WalkParts, walk } from './walk.ts';
 
 const SLOTS_PER_EPOCH = 432_000n;
 
@@ -44,7 +44,7 @@ const mintOf = ({ mint, isWrapped }: TransferRow, solMode: TransfersQuestion['so
   mint === null || (isWrapped && solMode === 'merged') ? NATIVE_SOL_MINT : mint;
 
 export async function transfersOf(
-  parts: HistoryParts & { readonly facts: TokenFacts | null },
+  parts: WalkParts & { readonly facts: TokenFacts | null },
   params: unknown,
   call: { readonly caller: Caller | null; readonly signal: AbortSignal },
 ): Promise<JsonText> {
@@ -80,7 +80,7 @@ export async function transfersOf(
 }
 
 /** Behind a row, or behind all rows of the last transaction that was searched. */
-function tokenText(parts: HistoryParts, row: MatchedTransfer | null, last: number | null): string {
+function tokenText(parts: WalkParts, row: MatchedTransfer | null, last: number | null): string {
   if (row === null) return last === null ? 'null' : JSON.stringify(`${placeText(last)}:0:0:end`);
   parts.shown.note(row.at.n, row.at.signature);
   return JSON.stringify(`${placeText(row.at.n)}:${row.row.outer}:${Math.max(0, row.row.inner)}:${row.index}`);

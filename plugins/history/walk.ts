@@ -15,9 +15,9 @@ import {
   slotOf,
   type ViewRow,
 } from '../../src/ports/address-history.ts';
-import { type Bounds, type Cursor, isWithin, positionOfPlace } from './question.ts';
+import { type HistoryCursor, type IntegerBounds, isWithin, positionOfPlace } from './question.ts';
 
-export interface HistoryParts {
+export interface WalkParts {
   readonly open: OpenAddressHistory;
   readonly newestSlot: NewestSlot;
   readonly scanLimit: () => number;
@@ -43,8 +43,8 @@ export interface AddressWalkQuestion {
   readonly order: 'asc' | 'desc';
   readonly above: number | null;
   readonly below: number | null;
-  readonly cursor: Cursor | null;
-  readonly blockTime: Bounds | null;
+  readonly cursor: HistoryCursor | null;
+  readonly blockTime: IntegerBounds | null;
   readonly minContextSlot?: number | null;
 }
 
@@ -73,7 +73,7 @@ export function createShownPlaces(): ShownPlaces {
 
 /** Opens the history of an address for a call. Errors: RequestError and RpcError. */
 export async function openReading(
-  { open, newestSlot, shown }: HistoryParts,
+  { open, newestSlot, shown }: WalkParts,
   asked: AddressWalkQuestion,
   call: HistoryCall,
 ): Promise<Reading> {
@@ -161,7 +161,7 @@ async function boundsOf(
 
 async function placeOfCursor(
   view: AddressHistory,
-  cursor: Cursor,
+  cursor: HistoryCursor,
   order: 'asc' | 'desc',
   shown: ShownPlaces,
 ): Promise<number> {
@@ -181,7 +181,7 @@ export async function locate(view: AddressHistory, signature: string, wanted: 'o
 }
 
 /** Why a walk ended: `visit` stopped it, the limit was reached, or nothing is left. */
-export interface WalkEnd {
+export interface HistoryWalkEnd {
   readonly reason: 'stopped' | 'scanned' | 'complete';
   /** Position of the last row that was read; null without one. */
   readonly lastN: number | null;
@@ -201,7 +201,11 @@ interface WalkRange {
  * Visits transactions in order until `visit` returns true. Errors: those of the view, and
  * 503 where the upstreams have pruned what would come next and nothing was visited.
  */
-export async function walk(reading: Reading, range: WalkRange, visit: (found: Loaded) => boolean): Promise<WalkEnd> {
+export async function walk(
+  reading: Reading,
+  range: WalkRange,
+  visit: (found: Loaded) => boolean,
+): Promise<HistoryWalkEnd> {
   for await (const { rows, lastN, end } of walkPages(reading, range)) {
     for (const found of rows) if (visit(found)) return { reason: 'stopped', lastN: found.n };
     if (end !== null) return { reason: end, lastN };
@@ -242,7 +246,7 @@ async function* walkPages(
 }
 
 /** Walks for other plugins. */
-export function createOpenWalk(parts: HistoryParts): OpenAddressWalk {
+export function createOpenWalk(parts: WalkParts): OpenAddressWalk {
   return async (question, call) => {
     const { fromSlot, toSlot, fromTime, toTime, before, after, token } = question;
     const reading = await openReading(
@@ -280,7 +284,7 @@ export function createOpenWalk(parts: HistoryParts): OpenAddressWalk {
   };
 }
 
-export function isInTime(time: number | null, bounds: Bounds | null): boolean {
+export function isInTime(time: number | null, bounds: IntegerBounds | null): boolean {
   return bounds === null || (time !== null && isWithin(BigInt(time), bounds));
 }
 

@@ -8,7 +8,7 @@ import { createWords } from '../../src/solana/parsers/parser.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { madeTransaction, PAYER } from '../../test/helpers/parsed-found.ts';
 import { type ParsedConfig, parsedConfig } from './config.ts';
-import { type HistoryParts, historyOf, scanOf } from './history.ts';
+import { historyOf, type ParsedHistoryParts, scanOf } from './history.ts';
 import { FOREVER, type Interfaces, type Learned, NOW } from './interfaces/index.ts';
 import { readHistory, readScan } from './requests.ts';
 
@@ -53,7 +53,7 @@ function create(pages: readonly WalkPage[], versions: readonly ProgramInterface[
       return learned;
     },
   };
-  const parts: HistoryParts = {
+  const parts: ParsedHistoryParts = {
     async open() {
       return {
         async *pages() {

@@ -14,7 +14,7 @@ import { type KnownVersion, type Learned, NOW } from './interfaces/index.ts';
 import type { HistoryRequest, MintFilter, ProgramFilter, ScanRequest } from './requests.ts';
 import { type ElementParts, elementTexts, learnAs, pause } from './transactions.ts';
 
-export interface HistoryParts {
+export interface ParsedHistoryParts {
   readonly open: OpenAddressWalk;
   readonly clock: Clock;
   readonly config: ParsedConfig;
@@ -28,7 +28,7 @@ interface HistoryCall extends Asker {
 const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
 
 async function openWalk(
-  { open }: HistoryParts,
+  { open }: ParsedHistoryParts,
   request: HistoryRequest,
   call: HistoryCall,
   unindexed: 'accounts' | 'all',
@@ -60,7 +60,11 @@ function isWithin({ tx, time }: Loaded, { status, time: { least, most } }: Histo
 }
 
 /** A page of the history. */
-export async function historyOf(parts: HistoryParts, request: HistoryRequest, call: HistoryCall): Promise<JsonText> {
+export async function historyOf(
+  parts: ParsedHistoryParts,
+  request: HistoryRequest,
+  call: HistoryCall,
+): Promise<JsonText> {
   const walk = await openWalk(parts, request, call, 'accounts');
   const { limit, tokenAccounts } = request;
   const found: Loaded[] = [];
@@ -87,7 +91,7 @@ export async function historyOf(parts: HistoryParts, request: HistoryRequest, ca
 }
 
 const texts = (
-  { elements }: HistoryParts,
+  { elements }: ParsedHistoryParts,
   walk: AddressWalk,
   rows: readonly Loaded[],
   { rawTransaction }: HistoryRequest,
@@ -129,7 +133,7 @@ export const scanCredits = ({ credits }: ParsedConfig, scanned: number): number 
   credits.request + credits.scanPage * Math.ceil(scanned / PAGE);
 
 /** Searches the history of an address. */
-export async function scanOf(parts: HistoryParts, request: ScanRequest, call: HistoryCall): Promise<JsonText> {
+export async function scanOf(parts: ParsedHistoryParts, request: ScanRequest, call: HistoryCall): Promise<JsonText> {
   const { clock, config, elements } = parts;
   const started = clock.monotonic();
   const programs = await namedFilters(request, elements, call);

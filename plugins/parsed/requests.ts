@@ -86,7 +86,7 @@ function rawFormOf({ rawTransaction, includeRawTransaction: older }: Members): R
 // ------------------------------------------------------------------------------------------------------ history and scan
 
 /** Bounds, both inclusive; null: open. */
-export interface Bounds {
+export interface NumberBounds {
   readonly least: number | null;
   readonly most: number | null;
 }
@@ -104,8 +104,8 @@ export interface HistoryRequest {
   readonly tokenAccounts: 'none' | 'balanceChanged' | 'all';
   readonly minContextSlot: number | null;
   readonly rawTransaction: RawForm;
-  readonly slot: Bounds;
-  readonly time: Bounds;
+  readonly slot: NumberBounds;
+  readonly time: NumberBounds;
 }
 
 export const MAX_LIMIT = 100;
@@ -159,7 +159,7 @@ function historyOf(members: Members): HistoryRequest {
 
 const BOUNDS = ['gt', 'gte', 'lt', 'lte'];
 
-function boundsOf(value: unknown, name: string, most: number): Bounds {
+function boundsOf(value: unknown, name: string, most: number): NumberBounds {
   if (value === undefined) return { least: null, most: null };
   const members = membersOf(value, name, BOUNDS);
   const bound = (one: string, shift: number): number[] =>

@@ -27,7 +27,7 @@ import {
 } from '../../src/solana/schemas.ts';
 import type { ParsedConfig } from './config.ts';
 import type { FetchTransactions } from './fetch.ts';
-import { type HistoryParts, historyOf, scanCredits, scanOf } from './history.ts';
+import { historyOf, type ParsedHistoryParts, scanCredits, scanOf } from './history.ts';
 import { FOREVER, NOW } from './interfaces/index.ts';
 import {
   COMMITMENTS,
@@ -288,7 +288,7 @@ const historyMembers = {
 const token = Type.Optional(text('Where the next page begins; absent at the end', '381204511:12'));
 
 /** `POST /v1/parsed-events/transaction-history`: a page of the history of an address. */
-export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: HistoryParts): Route {
+export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: ParsedHistoryParts): Route {
   return defineRoute({
     method: 'POST',
     path: '/v1/parsed-events/transaction-history',
@@ -372,7 +372,7 @@ const match = Type.Object(
 );
 
 /** `POST /v1/parsed-events/scan`: searches the history of an address. */
-export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: HistoryParts): Route {
+export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: ParsedHistoryParts): Route {
   return defineRoute({
     method: 'POST',
     path: '/v1/parsed-events/scan',

@@ -45,7 +45,7 @@ interface AskRequest {
 }
 
 /** Asks the upstreams until one answers. Throws RpcError as documented in the interface, or the signal's reason. */
-export type Ask = (request: AskRequest) => Promise<Answer>;
+export type AskUpstreams = (request: AskRequest) => Promise<Answer>;
 
 interface AskParts {
   readonly pool: UpstreamPool;
@@ -62,7 +62,7 @@ const MAX_FAILURES = 2;
 /** A wrong key in an upstream's address stays wrong: log it periodically, not for each call. */
 const DENIED_LOG_MS = 60_000;
 
-export function createAsk(parts: AskParts): Ask {
+export function createAsk(parts: AskParts): AskUpstreams {
   const { pool, clock, sticky } = parts;
   const attempts = parts.metrics.counter('upstream_attempts_total', 'calls to upstreams by outcome', [
     'upstream',

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { ASSET_METHODS, type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
 import { type ProxyConfig, proxyConfig } from './config.ts';
-import { createPrices } from './fallback.ts';
+import { createMethodPrices } from './fallback.ts';
 
-const price = createPrices((Value.Default(proxyConfig, {}) as ProxyConfig).credits);
+const price = createMethodPrices((Value.Default(proxyConfig, {}) as ProxyConfig).credits);
 const of = (method: string, params: unknown = []) => {
   const { product, credits, groups } = price(method, () => params);
   return [product, credits, [...groups]];

@@ -11,7 +11,7 @@ import type {
 } from '../../src/ports/address-history.ts';
 import type { CallSignal, RoutedAnswer, SendRoutes } from '../../src/ports/upstream.ts';
 import { ASSET_METHODS, type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
-import { type Ask, tooLarge } from './ask.ts';
+import { type AskUpstreams, tooLarge } from './ask.ts';
 import type { Answer } from './attempt.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';
 import type { ProxyConfig } from './config.ts';
@@ -23,7 +23,7 @@ export interface FallbackParts {
   /** Null when no upstream is configured. */
   readonly pool: UpstreamPool | null;
   readonly price: PriceOf;
-  readonly ask: Ask | null;
+  readonly ask: AskUpstreams | null;
   /** Null when the cache is disabled. */
   readonly cached: CachedAsk | null;
   /** Routes of calls that do not go to the upstreams of the main chain. */
@@ -99,7 +99,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   async function checked(
     call: RpcForward,
     kept: KeptAnswers,
-    ask: Ask,
+    ask: AskUpstreams,
     fromCache: ReturnType<CachedAsk['ask']>,
   ): Promise<RpcForwardReply> {
     const asked = keptQuestion(call);
@@ -119,7 +119,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   }
 
   const askAgain =
-    (call: RpcForward, ask: Ask): AskAgain =>
+    (call: RpcForward, ask: AskUpstreams): AskAgain =>
     async (prefer, method, params) => {
       const id = '1';
       const body = Buffer.from(rpcRequestOf(method, params));
@@ -136,7 +136,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     tenant,
   });
 
-  const cachedAnswer = (call: RpcForward, ask: Ask) =>
+  const cachedAnswer = (call: RpcForward, ask: AskUpstreams) =>
     cached?.ask(call, (wholeBytes, signal) => ask(question(call, wholeBytes, signal))) ?? null;
 
   const question = (call: RpcForward, wholeBytes: number, signal: CallSignal) => ({
@@ -215,7 +215,7 @@ const FULL_RESULTS = 100;
 type PriceOf = (method: string, params: () => unknown) => Price;
 
 /** The price list of proxied methods. A compression method costs the same whether a plugin or an upstream answers it. */
-export function createPrices(credits: ProxyConfig['credits']): PriceOf {
+export function createMethodPrices(credits: ProxyConfig['credits']): PriceOf {
   const price = (product: Price['product'], of: keyof ProxyConfig['credits'], ...groups: RateGroup[]): Price => ({
     product,
     get credits() {

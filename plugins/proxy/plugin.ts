@@ -8,20 +8,20 @@ import { createAnswerCache, createDiskCache, type DiskCache } from './cache/answ
 import { type CachedAsk, createCachedAsk, createChainIdentity } from './cache/cached-ask.ts';
 import { createEpochs } from './cache/epochs.ts';
 import type { ProxyConfig } from './config.ts';
-import { createFallback, createPrices } from './fallback.ts';
+import { createFallback, createMethodPrices } from './fallback.ts';
 import { forwardedMethods } from './methods.ts';
 import { describeSlotFinality } from './slot-finality.ts';
 import { createSockets } from './socket/handler.ts';
-import { createHub, type Hub } from './socket/hub.ts';
+import { createSubscriptionHub, type SubscriptionHub } from './socket/hub.ts';
 
 type Context = HostContext<ProxyConfig>;
 type Pool = NonNullable<ReturnType<Context['upstreams']>>;
 
 export function provision(ctx: Context): void {
   const pool = ctx.upstreams('main');
-  const price = createPrices(ctx.config.credits);
+  const price = createMethodPrices(ctx.config.credits);
   const disk = openDisk(ctx);
-  let hub: Hub | null = null;
+  let hub: SubscriptionHub | null = null;
   const sockets = createSockets({
     hub: () => hub,
     followed: ctx.use(followedSubscriptions) ?? null,
@@ -59,7 +59,7 @@ export function provision(ctx: Context): void {
     );
   ctx.host.sockets(sockets);
   ctx.onStart(() => {
-    if (pool !== null && ctx.roles.has('api')) hub = createHub(hubParts(ctx, pool));
+    if (pool !== null && ctx.roles.has('api')) hub = createSubscriptionHub(hubParts(ctx, pool));
   });
   ctx.onDrain(() => sockets.drain());
   ctx.onStop(async () => {

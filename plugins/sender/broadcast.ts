@@ -26,7 +26,7 @@ import type { SenderConfig } from './config.ts';
 import { type SignedTransaction, usesNonce } from './transaction.ts';
 
 /** The first acceptance decides; an error object counts only when no upstream accepts. */
-type BroadcastOutcome = Extract<Exchange, { readonly kind: 'accepted' | 'refused' }>;
+type BroadcastOutcome = Extract<SendOutcome, { readonly kind: 'accepted' | 'refused' }>;
 
 /** Target upstreams and the query parameters of the address. */
 export interface Targets {
@@ -49,8 +49,8 @@ export function broadcast(
   const { pool, only, query } = targets;
   const upstreams = pool.candidates().filter(({ label }) => only === null || only.has(label));
   return new Promise((resolve, reject) => {
-    const made: Exchange[] = [];
-    const onMade = (one: Exchange) => {
+    const made: SendOutcome[] = [];
+    const onMade = (one: SendOutcome) => {
       if (one.kind === 'accepted') resolve(one);
       made.push(one);
       if (made.length < upstreams.length) return;
@@ -67,7 +67,7 @@ export function broadcast(
 }
 
 /** Error of a call that no upstream answered. */
-export function noAnswer(made: readonly Exchange[]): RpcError {
+export function noAnswer(made: readonly SendOutcome[]): RpcError {
   if (made.some(({ kind }) => kind === 'late')) return new RpcError('timeout');
   const waitsMs = made.flatMap((one) =>
     one.kind === 'limited' && one.retryAfterMs !== null ? [one.retryAfterMs] : [],
@@ -83,7 +83,7 @@ export function sendBody(wire: Buffer, options: Readonly<Record<string, unknown>
 }
 
 /** Outcome of a call at one upstream. Texts are raw JSON. */
-export type Exchange =
+export type SendOutcome =
   | { readonly kind: 'accepted'; readonly resultText: string }
   | { readonly kind: 'refused'; readonly errorText: string; readonly meaning: NodeErrorMeaning }
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
@@ -102,7 +102,7 @@ export async function exchange(
   body: string,
   timeoutMs: number,
   more: Pick<UpstreamRequest, 'headers' | 'query' | 'tenant'>,
-): Promise<Exchange> {
+): Promise<SendOutcome> {
   const made = await talk(pool, upstream, body, timeoutMs, more);
   if (made.kind === 'accepted') pool.report(upstream, { kind: 'ok' });
   else if (made.kind === 'refused') pool.report(upstream, outcomeOf(made.meaning, null));
@@ -116,7 +116,7 @@ async function talk(
   body: string,
   timeoutMs: number,
   more: Pick<UpstreamRequest, 'headers' | 'query' | 'tenant'>,
-): Promise<Exchange> {
+): Promise<SendOutcome> {
   try {
     const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: MAX_ANSWER_BYTES, ...more });
     const { bytes } = await gather(reply.body, MAX_ANSWER_BYTES);

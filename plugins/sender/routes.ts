@@ -20,11 +20,11 @@ import { isBeforeSending, isMoreUseful, isOfTheNode } from '../../src/solana/nod
 import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import {
   broadcast,
-  type Exchange,
   exchange,
   noAnswer,
   type Protection,
   type Rebroadcast,
+  type SendOutcome,
   sendBody,
   type Targets,
 } from './broadcast.ts';
@@ -469,8 +469,8 @@ export function createBundles(
         ...(region === undefined ? {} : { headers: { [REGION_HEADER]: region } }),
         ...(targets?.query === undefined ? {} : { query: targets.query }),
       };
-      const made: Exchange[] = [];
-      let refusal: Extract<Exchange, { readonly kind: 'refused' }> | null = null;
+      const made: SendOutcome[] = [];
+      let refusal: Extract<SendOutcome, { readonly kind: 'refused' }> | null = null;
       for (const upstream of pool.candidates()) {
         if (targets !== null && !targets.only?.has(upstream.label)) continue;
         const one = await exchange(pool, upstream, body, config.timeoutMs, more);
@@ -489,7 +489,7 @@ export function createBundles(
   };
 }
 
-const isUnsent = (one: Exchange): boolean =>
+const isUnsent = (one: SendOutcome): boolean =>
   one.kind === 'refused'
     ? isBeforeSending(one.meaning)
     : one.kind === 'limited' || (one.kind === 'failed' && !one.sent);

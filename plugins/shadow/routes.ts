@@ -4,7 +4,7 @@ import { readReport } from './report.ts';
 import { tables } from './tables.ts';
 
 const TAG = { name: 'Operation', description: 'Health, metrics and state of the daemon' };
-const MOST_GROUPS = 200;
+const MAX_GROUPS = 200;
 const counts = {
   compared: Type.Integer({ description: 'Answers that were compared' }),
   equal: Type.Integer({ description: 'Equal in their normal form' }),
@@ -81,7 +81,7 @@ function reportRoute({ store, clock, flush }: ShadowRouteParts): Route {
     },
     async handler({ query }) {
       await flush();
-      return json(await readReport(store.read, { now: clock.now(), days: query.days, limit: MOST_GROUPS }));
+      return json(await readReport(store.read, { now: clock.now(), days: query.days, limit: MAX_GROUPS }));
     },
   });
 }

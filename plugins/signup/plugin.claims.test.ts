@@ -10,7 +10,7 @@ import { migrate } from '../../src/store/migrate.ts';
 import { accessBed } from '../../test/helpers/access-harness.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { eachStore } from '../../test/helpers/store.ts';
-import { listKeys } from '../access/keys.ts';
+import { listApiKeys } from '../access/keys.ts';
 import { listProjects } from '../access/projects.ts';
 import { createAccounts } from '../access/services.ts';
 import { createClaims, createProcessor, readTerms } from './plugin.ts';
@@ -84,7 +84,7 @@ eachStore('sign-ups', (engine) => {
     const made = (await listProjects(store)).filter(({ id }) => id !== project.id);
     assert.equal(made.length, 1);
     assert.equal(made[0]?.prepaid_granted, 15);
-    assert.equal((await listKeys(store, made[0]?.id)).length, 3);
+    assert.equal((await listApiKeys(store, made[0]?.id)).length, 3);
     // Repeated, each claim has the same outcome.
     const again = await Promise.all(claims.map(claim));
     assert.deepEqual(again, outcomes);

@@ -11,7 +11,7 @@ interface RowSum {
   readonly hash: string;
 }
 
-export interface Difference {
+export interface RowDifference {
   readonly table: string;
   /** Slots, both inclusive. */
   readonly first: number;
@@ -24,7 +24,7 @@ export interface Findings {
   /** Rows of the ledger so far, by table. */
   readonly rows: Readonly<Record<string, number>>;
   /** The first ones; `differenceCount` counts all. */
-  readonly differences: readonly Difference[];
+  readonly differences: readonly RowDifference[];
   readonly differenceCount: number;
 }
 

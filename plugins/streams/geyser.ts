@@ -13,7 +13,7 @@ import type { AccessCharges, Tenant, Tenants } from '../../src/ports/access.ts';
 import type { StreamsConfig } from './config.ts';
 import type { FilterOptions } from './filters.ts';
 import { frame, type GrpcCall, GrpcError, type MessageLimits, readMessages, STATUS, statusOf } from './grpc-server.ts';
-import type { Hub } from './hub/index.ts';
+import type { StreamHub } from './hub/index.ts';
 import type { PassOn } from './pass-on.ts';
 import { type StreamReader, startReader } from './reader/index.ts';
 import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';
@@ -22,7 +22,7 @@ import { encodeAnswer } from './wire/updates.ts';
 export interface GeyserOptions {
   readonly config: StreamsConfig;
   readonly version: string;
-  readonly hub: Hub;
+  readonly hub: StreamHub;
   /** Four secret random words. */
   readonly seed: () => Uint32Array;
   /** Null: no plugin checks keys, so nobody has one. */

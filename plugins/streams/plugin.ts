@@ -16,7 +16,7 @@ import type { StreamsConfig } from './config.ts';
 import type { FilterLimits } from './filters.ts';
 import { createGeyser } from './geyser.ts';
 import { createGrpcServer, type GrpcServer } from './grpc-server.ts';
-import { createHub } from './hub/index.ts';
+import { createStreamHub } from './hub/index.ts';
 import { createPassOn } from './pass-on.ts';
 import { createParsedFeeds } from './socket/feed.ts';
 import { createFollowed } from './socket/followed.ts';
@@ -41,7 +41,7 @@ export function provision(ctx: HostContext<StreamsConfig>): void {
   const kept = ctx.use(kernelLedger);
   const blocks = () => kept?.('main') ?? null;
   const seed = new Uint32Array(random.bytes(16).slice().buffer);
-  const hub = createHub({ metrics, log, limits: grpc, blocks });
+  const hub = createStreamHub({ metrics, log, limits: grpc, blocks });
   // What an earlier process kept is there for the first reader, although this one has not reached its upstream yet.
   ctx.onStart(async () => {
     await blocks()

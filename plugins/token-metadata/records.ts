@@ -44,7 +44,7 @@ const KEPT_ADDRESSES = 20_000;
  * Reads what the chain knows of mints: their accounts and those of their Metaplex metadata in one round, and in a second one those that
  * Token-2022 mints point to. Never rejects.
  */
-export function createRecordLoader(source: AccountSource): RecordLoader {
+export function createRecordLoader(source: AccountLoader): RecordLoader {
   const keys = createLru<string, readonly string[]>({ max: KEPT_ADDRESSES });
   const addresses = createLru<string, string>({ max: KEPT_ADDRESSES });
   const metadataOf = (mint: string): string => {
@@ -62,7 +62,7 @@ export function createRecordLoader(source: AccountSource): RecordLoader {
       { group, fresh },
     );
     const elsewhere = valid.flatMap((mint) => foreignPointer(mint, metadataOf(mint), first.get(mint)) ?? []);
-    const second: ReadonlyMap<string, Loaded> =
+    const second: ReadonlyMap<string, LoadedAccount> =
       elsewhere.length === 0 ? new Map() : await source.load(elsewhere, { group, fresh });
 
     const records = new Map<string, TokenRecord>();
@@ -97,7 +97,7 @@ const none = (mint: string, error: SectionError, keys: readonly string[], slot: 
 });
 
 /** The account that a mint names for its metadata, where it is not one of the first round. */
-function foreignPointer(mint: string, metaplex: string, own: Loaded | undefined): string | null {
+function foreignPointer(mint: string, metaplex: string, own: LoadedAccount | undefined): string | null {
   const decoded = own?.ok === true && own.account !== null ? decodeMint(own.account).value : null;
   const address = decoded === null ? null : pointerOf(decoded);
   return address === null || address === mint || address === metaplex ? null : address;
@@ -107,9 +107,9 @@ const pointerOf = (mint: Mint): string | null => readMetadataPointer(mint.extens
 
 function recordOf(
   mint: string,
-  own: Loaded & { readonly ok: true },
+  own: LoadedAccount & { readonly ok: true },
   metaplex: string,
-  find: (key: string) => Loaded | undefined,
+  find: (key: string) => LoadedAccount | undefined,
 ): TokenRecord {
   const { account } = own;
   if (account === null || isGone(account)) return none(mint, 'EMPTY_ACCOUNT', [mint, metaplex], own.slot);
@@ -138,7 +138,7 @@ const ERRORS: Readonly<Record<UndecodedReason, SectionError>> = {
 const noMetadata = (error: SectionError): TokenMetadataPart => ({ kind: 'none', error });
 
 /** What the Metaplex account of a mint says. */
-function metadataPart(mint: string, loaded: Loaded | undefined): TokenMetadataPart {
+function metadataPart(mint: string, loaded: LoadedAccount | undefined): TokenMetadataPart {
   if (loaded?.ok !== true) return noMetadata('TIMEOUT');
   if (loaded.account === null) return noMetadata('EMPTY_ACCOUNT');
   const { value, reason } = decodeMetadata(loaded.account);
@@ -147,7 +147,12 @@ function metadataPart(mint: string, loaded: Loaded | undefined): TokenMetadataPa
 }
 
 /** What the account says that a Token-2022 mint points to, which may be the mint itself. Believed only when it speaks of this mint. */
-function pointedPart(mint: string, decoded: Mint, address: string, loaded: Loaded | undefined): TokenMetadataPart {
+function pointedPart(
+  mint: string,
+  decoded: Mint,
+  address: string,
+  loaded: LoadedAccount | undefined,
+): TokenMetadataPart {
   if (address === mint) return extensionPart(mint, findExtension(decoded.extensions, 'TokenMetadata'));
   if (loaded?.ok !== true) return noMetadata('TIMEOUT');
   const { account } = loaded;
@@ -210,11 +215,11 @@ export function textsOf({ metadata }: TokenRecord & { readonly kind: 'mint' }): 
 type SectionError = 'UNKNOWN' | 'EMPTY_ACCOUNT' | 'TIMEOUT' | 'INVALID_ACCOUNT' | 'INVALID_PUBKEY';
 
 /** An account as of a slot and of a time of the monotonic clock, null when missing, or the reason why it is unknown. */
-export type Loaded =
+export type LoadedAccount =
   | { readonly ok: true; readonly account: ChainAccount | null; readonly slot: number; readonly readAtMs: number }
   | { readonly ok: false; readonly error: unknown };
 
-export interface AccountSource {
+export interface AccountLoader {
   /**
    * An entry for each key. `group`: for whom, the id of a tenant; groups are served in rotation. `fresh`: ignores the cache and calls in
    * flight. Never rejects: what failed, or was late, says so itself.
@@ -222,7 +227,7 @@ export interface AccountSource {
   load(
     keys: readonly string[],
     options: { readonly group: string; readonly fresh?: boolean },
-  ): Promise<ReadonlyMap<string, Loaded>>;
+  ): Promise<ReadonlyMap<string, LoadedAccount>>;
   /** Forgets accounts that were written to at a slot. What a node answers that is not yet so far is not kept. */
   drop(keys: readonly string[], slot: number): void;
 }
@@ -240,17 +245,17 @@ interface SourceParts {
 }
 
 interface Waiting {
-  readonly promise: Promise<Loaded>;
-  resolve(loaded: Loaded): void;
+  readonly promise: Promise<LoadedAccount>;
+  resolve(loaded: LoadedAccount): void;
 }
 
-type FoundAccount = Loaded & { readonly ok: true };
+type FoundAccount = LoadedAccount & { readonly ok: true };
 
 const ENTRY_BYTES = 200;
 const REMEMBERED_CHANGES = 50_000;
 
 /** Reads accounts, many per call: concurrent requests for a key share one call, and waiting keys are batched. */
-export function createAccountSource(parts: SourceParts): AccountSource {
+export function createAccountSource(parts: SourceParts): AccountLoader {
   const { clock } = parts;
   const cache = new LRUCache<string, FoundAccount>({
     maxSize: parts.cacheBytes,
@@ -267,7 +272,7 @@ export function createAccountSource(parts: SourceParts): AccountSource {
   let calls = 0;
   let scheduled = false;
 
-  function ask(key: string, group: string, fresh: boolean): Promise<Loaded> {
+  function ask(key: string, group: string, fresh: boolean): Promise<LoadedAccount> {
     const own = queues.get(group);
     // What another group waits for is no nearer: its queue may be long.
     const shared = own?.get(key) ?? (fresh ? undefined : running.get(key));
@@ -325,7 +330,7 @@ export function createAccountSource(parts: SourceParts): AccountSource {
     const readAtMs = clock.monotonic();
     const read = await parts.read(keys, parts.config.upstreamTimeoutMs).catch((error: unknown) => ({ error }));
     [...batch].forEach(([key, waiting], index) => {
-      const loaded: Loaded =
+      const loaded: LoadedAccount =
         'error' in read
           ? { ok: false, error: read.error }
           : { ok: true, account: read.accounts[index] ?? null, slot: read.slot, readAtMs };
@@ -337,10 +342,10 @@ export function createAccountSource(parts: SourceParts): AccountSource {
 
   return {
     async load(keys, { group, fresh = false }) {
-      const found = new Map<string, Loaded | Promise<Loaded>>();
+      const found = new Map<string, LoadedAccount | Promise<LoadedAccount>>();
       for (const key of keys)
         if (!found.has(key)) found.set(key, (fresh ? undefined : cache.get(key)) ?? ask(key, group, fresh));
-      const late: Loaded = { ok: false, error: chainIsLate() };
+      const late: LoadedAccount = { ok: false, error: chainIsLate() };
       const entries = [...found];
       const loaded = await within(
         clock,
@@ -376,8 +381,8 @@ function within<T>(clock: Clock, ms: number, late: T, values: readonly (T | Prom
 }
 
 function createWaiting(): Waiting {
-  let resolve: (loaded: Loaded) => void = () => {};
-  const promise = new Promise<Loaded>((give) => {
+  let resolve: (loaded: LoadedAccount) => void = () => {};
+  const promise = new Promise<LoadedAccount>((give) => {
     resolve = give;
   });
   return { promise, resolve };

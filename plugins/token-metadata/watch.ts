@@ -240,7 +240,7 @@ export function createChangedSlots(): ChangedSlots {
 }
 
 /** Brings what the block processor found to the memory of this thread. */
-export interface Changes {
+export interface ChangeFeed {
   start(): Promise<void>;
   stop(): void;
 }
@@ -260,7 +260,7 @@ const EVERY_MS = 1_000;
 const PER_QUERY = 1_000;
 
 /** Looks after each released block, at most ten times a second, and each second. */
-export function createChanges({ chain, store, clock, log, onChanged }: ChangesParts): Changes {
+export function createChanges({ chain, store, clock, log, onChanged }: ChangesParts): ChangeFeed {
   let lastId = 0;
   let off = (): void => {};
   let cancel: (() => void) | null = null;

@@ -11,7 +11,7 @@ import { address, orNull, signature, slot, text, time, unixTime } from '../../sr
 import type { WalletConfig } from './config.ts';
 import type { AddressLabel } from './identity/labels.ts';
 import { type Db, endOf, NAMED } from './store/tables.ts';
-import type { AskOptions, ChainHistory, Listed } from './tracking/chain-history.ts';
+import type { ChainHistory, HistoryAskOptions, HistoryEntry } from './tracking/chain-history.ts';
 import { createAddressList } from './tracking/gather.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { beingIndexed, incompleteHistory, noChain, type WalletView } from './tracking/view.ts';
@@ -213,7 +213,7 @@ async function searchFunding(
   signal: AbortSignal,
 ): Promise<SearchEnd> {
   const address = encode32(wallet);
-  const ask: AskOptions = { commitment: 'confirmed', signal };
+  const ask: HistoryAskOptions = { commitment: 'confirmed', signal };
   const finalSlot = await parts.upstream.slot({ commitment: 'finalized', signal });
   const entries = await readList(parts, address, progress, ask);
   if (entries === null) return { kind: 'too-long' };
@@ -233,9 +233,9 @@ async function readList(
   { upstream, config }: SearchParts,
   address: string,
   progress: (count: number) => void,
-  ask: AskOptions,
-): Promise<Listed[] | null> {
-  const entries: Listed[] = [];
+  ask: HistoryAskOptions,
+): Promise<HistoryEntry[] | null> {
+  const entries: HistoryEntry[] = [];
   const most = config.fundedBy.maxPages * 1_000;
   // Every page must come from a node that knows the end of the page before.
   const upTo = await upstream.slot(ask);
@@ -251,8 +251,8 @@ async function readList(
 async function look(
   { upstream }: SearchParts,
   address: string,
-  { signature }: Listed,
-  ask: AskOptions,
+  { signature }: HistoryEntry,
+  ask: HistoryAskOptions,
 ): Promise<FirstFunding | null> {
   const fetched = await upstream.transaction(signature, ask);
   const tx = fetched?.block.transactions[0];

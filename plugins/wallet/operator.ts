@@ -154,7 +154,7 @@ function stateOf(row: WalletRow): string {
   return rangeOf(row) === 'joined' ? `${past}, current` : `${past}, up to slot ${row.head}`;
 }
 
-const MOST = 500;
+const MAX_LISTED = 500;
 const slotOrNull = (description: string) => orNull(slot(description));
 
 const walletReply = Type.Object(
@@ -183,7 +183,7 @@ export function walletsRoute(store: Store): Route {
     auth: 'admin',
     errors: 'plain',
     query: Type.Object({
-      limit: Type.Integer({ minimum: 1, maximum: MOST, default: 100, description: 'Wallets of a page' }),
+      limit: Type.Integer({ minimum: 1, maximum: MAX_LISTED, default: 100, description: 'Wallets of a page' }),
       cursor: Type.Optional(
         Type.String({ pattern: '^\\d{1,15}$', description: '`nextCursor` of the page before', examples: ['100'] }),
       ),

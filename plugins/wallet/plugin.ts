@@ -12,7 +12,7 @@ import { createResponseCache, historyRoute } from './history.ts';
 import { identityRoutes } from './identity/routes.ts';
 import { followCommands, walletsRoute } from './operator.ts';
 import { leaveProject } from './store/wallets.ts';
-import { createAdmission } from './tracking/admission.ts';
+import { createWalletAdmission } from './tracking/admission.ts';
 import { createChainHistory } from './tracking/chain-history.ts';
 import { createDerivedRows } from './tracking/derived-rows.ts';
 import { createWalletProcessor } from './tracking/processor.ts';
@@ -44,7 +44,7 @@ export function provision(ctx: PluginContext<WalletConfig>): void {
   const admission =
     chain === null || upstream === null
       ? null
-      : createAdmission({
+      : createWalletAdmission({
           store,
           clock,
           chain,

@@ -17,7 +17,7 @@ import { forgetMissed } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
 
 /** Slots to read again for one webhook. */
-export interface SlotRange {
+export interface ReplayRange {
   readonly fromSlot: number;
   /** Inclusive. */
   readonly toSlot: number;
@@ -30,7 +30,7 @@ export interface Replays {
    * Errors: 400 for more slots than `REPLAYED_HOURS` have; 404; 409 when the webhook is off or has a replay in flight; 429 when the
    * project has reached its number of replays.
    */
-  begin(context: ManageContext, projectId: string, webhookId: string, range: SlotRange): Promise<Replay>;
+  begin(context: ManageContext, projectId: string, webhookId: string, range: ReplayRange): Promise<Replay>;
   /** Marks replays whose blocks have all been read as finished. */
   finish(): Promise<void>;
 }
@@ -52,7 +52,7 @@ interface ReplaysParts {
 }
 
 export function createReplays({ gapRecords, store, clock, random, slotMs }: ReplaysParts): Replays {
-  async function checkLength(hook: Webhook | null, { fromSlot, toSlot }: SlotRange): Promise<void> {
+  async function checkLength(hook: Webhook | null, { fromSlot, toSlot }: ReplayRange): Promise<void> {
     if (hook === null) throw notFound();
     const most = slotsIn(REPLAYED_HOURS * 3_600_000, await slotMs(chainOf(hook.type)));
     if (toSlot - fromSlot >= most)

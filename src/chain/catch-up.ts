@@ -5,9 +5,9 @@ import { backoffMs, createWakeup } from '../runtime/waiting.ts';
 import { dropFromOtherChain, releaseToLane } from './commit.ts';
 import { commitmentOf } from './consensus.ts';
 import {
+  type BlockPosition,
   decide,
   hasPendingReverts,
-  type Position,
   readCursor,
   readHeader,
   readOldestSlot,
@@ -81,7 +81,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   const { state, source, follow, clock, random, signal, store, chain, log } = run;
   const wake = createWakeup(clock);
   const buffer = createBlockBuffer(LANE_BLOCKS, follow.bufferBytes);
-  let position: Position | null = null;
+  let position: BlockPosition | null = null;
   let floor = firstFloor;
   let fetchedAgain = -1;
   /** The slot that was reported as pruned everywhere; a second report is needed. */

@@ -4,9 +4,9 @@ import type { ChainBlock } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Store } from '../ports/store.ts';
 import {
+  type BlockPosition,
   insertHeader,
   moveCursors,
-  type Position,
   pruneHeaders,
   readCursor,
   samePosition,
@@ -37,7 +37,7 @@ export interface ReleaseOptions {
 export async function releaseBlock(
   { store, chain, headers, floor, finalSlot = null }: ReleaseOptions,
   block: ChainBlock,
-  cursor: Position | null,
+  cursor: BlockPosition | null,
   live: readonly BlockProcessor[],
   joining: readonly BlockProcessor[],
 ): Promise<void> {
@@ -61,7 +61,7 @@ export async function releaseBlock(
 export async function releaseToLane(
   { store, chain, floor }: ReleaseOptions,
   block: ChainBlock,
-  cursor: Position | null,
+  cursor: BlockPosition | null,
   processor: BlockProcessor,
 ): Promise<void> {
   await processor.prepare?.(block, chain);
@@ -82,7 +82,7 @@ export async function prepareBlock(
 }
 
 /** Above a gap, or of all. */
-const isFirst = (cursor: Position | null, floor: number) => cursor === null || cursor.slot < floor;
+const isFirst = (cursor: BlockPosition | null, floor: number) => cursor === null || cursor.slot < floor;
 
 /**
  * Moves the chain's cursor; called within `run.exclusive`. `adopt` runs once the write is known to be committed, if need be only after

@@ -8,17 +8,17 @@ import { EXIT } from '../runtime/errors.ts';
 import { type FollowTables, followTables, type HeaderRow, MAIN } from './tables.ts';
 
 /** A block by the two things that identify it. */
-export interface Position {
+export interface BlockPosition {
   readonly slot: number;
   readonly blockhash: string;
 }
 
-export const samePosition = (a: Position | null, b: Position | null): boolean =>
+export const samePosition = (a: BlockPosition | null, b: BlockPosition | null): boolean =>
   a === null || b === null ? a === b : a.slot === b.slot && a.blockhash === b.blockhash;
 
 export interface Situation {
   /** The last released block; null before the first. */
-  readonly cursor: Position | null;
+  readonly cursor: BlockPosition | null;
   /** While the cursor is below it, the first block at or above it is accepted although its parent is unknown. */
   readonly floor: number;
   /** The lowest fetched block above the cursor; null for none. */
@@ -52,7 +52,11 @@ export type CursorOwner = Pick<BlockProcessor, 'name' | 'version'>;
 const ownerIs = (owners: readonly CursorOwner[]) => (eb: ExpressionBuilder<FollowTables, 'follow_cursors'>) =>
   eb.or(owners.map(({ name, version }) => eb.and([eb('processor', '=', name), eb('version', '=', version)])));
 
-export async function readCursor(db: Queries, chain: ChainId, owner: CursorOwner = MAIN): Promise<Position | null> {
+export async function readCursor(
+  db: Queries,
+  chain: ChainId,
+  owner: CursorOwner = MAIN,
+): Promise<BlockPosition | null> {
   const row = await followTables(db)
     .selectFrom('follow_cursors')
     .select(['slot', 'blockhash'])
@@ -71,8 +75,8 @@ export async function moveCursors(
   tx: StoreTx,
   chain: ChainId,
   owners: readonly CursorOwner[],
-  from: Position | null,
-  to: Position & { readonly blockTime: number | null },
+  from: BlockPosition | null,
+  to: BlockPosition & { readonly blockTime: number | null },
 ): Promise<void> {
   if (owners.length === 0) return;
   const moved =
@@ -88,7 +92,7 @@ async function insertCursors(
   tx: StoreTx,
   chain: ChainId,
   owners: readonly CursorOwner[],
-  to: Position & { readonly blockTime: number | null },
+  to: BlockPosition & { readonly blockTime: number | null },
 ): Promise<number> {
   return await tx.insertMany(
     'follow_cursors',
@@ -102,8 +106,8 @@ async function updateCursors(
   tx: StoreTx,
   chain: ChainId,
   owners: readonly CursorOwner[],
-  from: Position,
-  to: Position & { readonly blockTime: number | null },
+  from: BlockPosition,
+  to: BlockPosition & { readonly blockTime: number | null },
 ): Promise<number> {
   const { numUpdatedRows } = await followTables(tx.db)
     .updateTable('follow_cursors')

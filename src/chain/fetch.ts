@@ -14,7 +14,7 @@ export interface KeptFirst extends Pick<ChainSource, 'block' | 'produced' | 'his
 }
 
 /** What is known of a slot whose block is wanted. */
-export interface Ask {
+export interface BlockWish {
   readonly slot: number;
   /** A later block names it as its parent, so it exists: nobody's "skipped" is believed. */
   isProven: boolean;
@@ -56,7 +56,7 @@ export interface FetcherOptions {
 export interface Fetcher {
   want(slot: number): void;
   /** Wants a block that is proven to exist. */
-  need(slot: number): Ask;
+  need(slot: number): BlockWish;
   /** Fetches it again, from others than `upstream` where there are others. */
   again(slot: number, upstream: string): void;
   isPruned(slot: number): boolean;
@@ -81,11 +81,11 @@ const UNLIKELY_TIMES = 5;
 
 export function createFetcher(options: FetcherOptions): Fetcher {
   const { source, buffer, clock, random, signal } = options;
-  const asks = new Map<number, Ask>();
+  const asks = new Map<number, BlockWish>();
   const running = new Set<Promise<void>>();
-  const isPruned = (ask: Ask | undefined) => ask !== undefined && ask.saidPruned.size >= source.upstreamCount();
+  const isPruned = (ask: BlockWish | undefined) => ask !== undefined && ask.saidPruned.size >= source.upstreamCount();
 
-  function want(slot: number): Ask {
+  function want(slot: number): BlockWish {
     const known = asks.get(slot);
     if (known !== undefined) return known;
     const ask = newAsk(slot);
@@ -93,12 +93,12 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     return ask;
   }
 
-  function later(ask: Ask, backoff?: BackoffOptions): void {
+  function later(ask: BlockWish, backoff?: BackoffOptions): void {
     ask.attempts += 1;
     ask.dueAt = clock.monotonic() + backoffMs(ask.attempts, random, backoff);
   }
 
-  function avoidUpstream(ask: Ask, upstream: string): void {
+  function avoidUpstream(ask: BlockWish, upstream: string): void {
     ask.avoid.add(upstream);
     if (ask.avoid.size < source.upstreamCount()) return;
     ask.avoid.clear();
@@ -107,14 +107,14 @@ export function createFetcher(options: FetcherOptions): Fetcher {
   }
 
   /** Whether the block counts as gone. A node may report as pruned, once, a block that it lists and has. */
-  async function isGone({ slot, unlikely }: Ask, upstream: string): Promise<boolean> {
+  async function isGone({ slot, unlikely }: BlockWish, upstream: string): Promise<boolean> {
     if (slot < (await source.firstAvailable(signal).catch(() => 0))) return true;
     const times = (unlikely.get(upstream) ?? 0) + 1;
     unlikely.set(upstream, times);
     return times >= UNLIKELY_TIMES;
   }
 
-  async function take(ask: Ask, answer: BlockAnswer, commitment: Commitment): Promise<void> {
+  async function take(ask: BlockWish, answer: BlockAnswer, commitment: Commitment): Promise<void> {
     if (asks.get(ask.slot) !== ask) return;
     switch (answer.kind) {
       case 'block':
@@ -155,7 +155,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     }
   }
 
-  async function fetchOne(ask: Ask): Promise<void> {
+  async function fetchOne(ask: BlockWish): Promise<void> {
     ask.inFlight = true;
     const startedAt = clock.monotonic();
     try {
@@ -221,7 +221,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
   };
 }
 
-const newAsk = (slot: number): Ask => ({
+const newAsk = (slot: number): BlockWish => ({
   slot,
   isProven: false,
   avoid: new Set(),

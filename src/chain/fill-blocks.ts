@@ -8,7 +8,7 @@ import type { Store } from '../ports/store.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { createWakeup } from '../runtime/waiting.ts';
 import { prepareBlock } from './commit.ts';
-import { decide, type Position } from './cursor.ts';
+import { type BlockPosition, decide } from './cursor.ts';
 import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher, type KeptFirst } from './fetch.ts';
 import { finishFills, moveFills } from './gap-fills.ts';
 import type { GapEnd, GapFill, GapRecord } from './gap-records.ts';
@@ -125,7 +125,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   const wake = createWakeup(clock);
   const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
   let fills: readonly GapFill[] = members.map(({ fill }) => fill);
-  let position: Position | null = fills[0]?.position ?? null;
+  let position: BlockPosition | null = fills[0]?.position ?? null;
   // Where single transactions were applied instead of blocks, all blocks are read.
   if (position?.blockhash === '') position = null;
   /** Everything up to here is done, with or without blocks. */
@@ -278,7 +278,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
 
 interface FillSituation {
   /** The block below the next one: of the gap, or the one that stands below the gap; null when that is not known. */
-  readonly cursor: Position | null;
+  readonly cursor: BlockPosition | null;
   /** First slot of the gap. */
   readonly fromSlot: number;
   readonly end: GapEnd;

@@ -9,7 +9,7 @@ import { fillLoop } from './backfill.ts';
 import { catchUp, readersOf } from './catch-up.ts';
 import { isSameChain, verifyCommit } from './commit.ts';
 import { commitmentOf, consensusLoop, learnConsensus } from './consensus.ts';
-import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
+import { type BlockPosition, readCursor, readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks, type KeptFirst } from './fetch.ts';
 import { countGaps } from './gap-records.ts';
@@ -405,7 +405,7 @@ async function skipUnavailable(run: Run, earliest: number, first: number, tip: n
 }
 
 /** Rolls back when the block at the cursor is no longer part of the chain. */
-async function checkCursor(run: Run, cursor: Position, tip: number): Promise<void> {
+async function checkCursor(run: Run, cursor: BlockPosition, tip: number): Promise<void> {
   const { source, follow, signal } = run;
   const ask = { commitment: commitmentOf(run), signal } as const;
   let slot: number | undefined;

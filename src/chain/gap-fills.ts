@@ -1,7 +1,7 @@
 /** A gap while it is filled: each processor moves through it, proves where it was, and is done. */
 import { CodedError } from '../lib/coded-error.ts';
 import type { StoreTx } from '../ports/store.ts';
-import type { CursorOwner, Position } from './cursor.ts';
+import type { BlockPosition, CursorOwner } from './cursor.ts';
 import type { GapFill, GapRecord } from './gap-records.ts';
 import { followTables } from './tables.ts';
 
@@ -16,7 +16,7 @@ export async function moveFills(
   tx: StoreTx,
   gap: Pick<GapRecord, 'id'>,
   fills: readonly GapFill[],
-  to: Position,
+  to: BlockPosition,
 ): Promise<void> {
   const tables = followTables(tx.db);
   const { numUpdatedRows: opened } = await tables

@@ -2,7 +2,7 @@
 import type { ChainId } from '../ports/chain.ts';
 import type { ChainGap, GapFilter, GapReason, GapStatus } from '../ports/following.ts';
 import type { Queries } from '../ports/store.ts';
-import type { Position } from './cursor.ts';
+import type { BlockPosition } from './cursor.ts';
 import type { FollowState } from './state.ts';
 import { followTables, type GapFillRow, type GapRow, MAIN } from './tables.ts';
 
@@ -11,7 +11,7 @@ export interface GapFill {
   readonly name: string;
   readonly version: number;
   /** The last block it has applied there; null before the first. An empty hash stands for single transactions of that slot. */
-  readonly position: Position | null;
+  readonly position: BlockPosition | null;
   readonly isDone: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface GapRecord {
   readonly reason: GapReason;
   readonly detectedAt: number;
   readonly status: GapStatus;
-  readonly below: Position | null;
+  readonly below: BlockPosition | null;
   readonly end: GapEnd | null;
   /** Whether the end comes from an upstream and not from a released block. */
   readonly isEndAsked: boolean;
@@ -45,7 +45,7 @@ export interface GapRecord {
   readonly fills: readonly GapFill[];
 }
 
-const MOST = 1_000;
+const MAX_GAPS = 1_000;
 
 /** Newest first. */
 export async function readGaps(db: Queries, filter: GapFilter = {}): Promise<GapRecord[]> {
@@ -54,7 +54,7 @@ export async function readGaps(db: Queries, filter: GapFilter = {}): Promise<Gap
     .selectFrom('follow_gaps')
     .selectAll()
     .orderBy('id', 'desc')
-    .limit(Math.min(MOST, filter.limit ?? 100));
+    .limit(Math.min(MAX_GAPS, filter.limit ?? 100));
   if (filter.chain !== undefined) query = query.where('chain', '=', filter.chain);
   if (filter.isOpen === true) query = query.where('status', 'in', ['open', 'filling']);
   if (filter.beforeId !== undefined) query = query.where('id', '<', filter.beforeId);

@@ -4,7 +4,7 @@ import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { GapReason, GapRecords } from '../ports/following.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
-import { type CursorOwner, type Position, writeFloor } from './cursor.ts';
+import { type BlockPosition, type CursorOwner, writeFloor } from './cursor.ts';
 import { finishFills, OPEN, taken } from './gap-fills.ts';
 import { type GapEnd, type GapRecord, gapView, readGaps } from './gap-records.ts';
 import { followTables, type GapRow, MAIN } from './tables.ts';
@@ -15,7 +15,7 @@ export interface Gap {
   readonly toSlot: number;
   readonly reason: Exclude<GapReason, 'manual'>;
   /** The last block before it; null when nothing comes before it. */
-  readonly below: Position | null;
+  readonly below: BlockPosition | null;
 }
 
 /**

@@ -3,7 +3,7 @@ import { messageOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import type { AddressEntry, ChainSource, HistoryRange, KeptHistory } from '../ports/chain.ts';
 import type { LedgerReader } from '../ports/ledger.ts';
-import { type Position, readHeaders, readMarks } from './cursor.ts';
+import { type BlockPosition, readHeaders, readMarks } from './cursor.ts';
 import type { KeptFirst } from './fetch.ts';
 import type { Run } from './run.ts';
 import { LEDGER } from './state.ts';
@@ -63,7 +63,7 @@ export function prepareNext({ state: { ledger }, buffer }: Run, next: ChainBlock
 export async function keepReleased(
   { state: { ledger } }: Run,
   block: ChainBlock,
-  cursor: Position | null,
+  cursor: BlockPosition | null,
 ): Promise<void> {
   if (ledger === null) return;
   const newest = ledger.newest();
@@ -86,7 +86,7 @@ export function readLedgerFirst(
   source: ChainSource,
   run: {
     readonly ledger: () => LedgerReader | null;
-    readonly cursor: () => Position | null;
+    readonly cursor: () => BlockPosition | null;
     readonly log: Run['log'];
     readonly served: () => void;
   },

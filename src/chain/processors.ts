@@ -2,7 +2,7 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Queries } from '../ports/store.ts';
-import { type CursorOwner, hasPendingReverts, type Position, readCursor } from './cursor.ts';
+import { type BlockPosition, type CursorOwner, hasPendingReverts, readCursor } from './cursor.ts';
 import { describeFault, faultOfProcessor, type ProcessorFault, stackOf } from './faults.ts';
 import type { FetchedBlock } from './fetch.ts';
 import { finishFills } from './gap-fills.ts';
@@ -12,7 +12,7 @@ import type { Run } from './run.ts';
 import type { FollowState } from './state.ts';
 import { followTables, KEPT } from './tables.ts';
 
-export type Placement = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
+export type ProcessorPlacement = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
 
 /**
  * Sorts the processors by their cursors: at the chain's cursor, without one, or behind it. A new one whose `startSlot` is not below the
@@ -22,9 +22,9 @@ export async function readPlacement(
   db: Queries,
   chain: ChainId,
   processors: readonly BlockProcessor[],
-  main: Position | null,
+  main: BlockPosition | null,
   floor: number,
-): Promise<Placement> {
+): Promise<ProcessorPlacement> {
   const members = {
     live: [] as BlockProcessor[],
     joining: [] as BlockProcessor[],

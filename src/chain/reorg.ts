@@ -7,11 +7,11 @@ import { EXIT } from '../runtime/errors.ts';
 import { isSameChain, moveChain } from './commit.ts';
 import { commitmentOf } from './consensus.ts';
 import {
+  type BlockPosition,
   type CursorOwner,
   deferRevert,
   hasPendingReverts,
   moveCursors,
-  type Position,
   readCursor,
   readHeaders,
   readMarks,
@@ -59,7 +59,7 @@ export async function rollBackBelowGap(run: Run, from: ChildLink): Promise<ForkR
 
 async function rollBackToAncestor(
   run: Run,
-  cursor: Position,
+  cursor: BlockPosition,
   from: ChildLink,
   search: Pick<AncestorSearch, 'commitment' | 'floor'>,
 ): Promise<ForkResult> {
@@ -116,7 +116,7 @@ interface Faulty {
  * False when the cursor moved while the ancestor was searched: release and audit may find the same fork at once. A plugin whose
  * processor cannot revert a block is skipped where the configuration says so, and the others are rolled back without it.
  */
-async function rollBackTo(run: Run, seen: Position, ancestor: BlockHeader | null): Promise<boolean> {
+async function rollBackTo(run: Run, seen: BlockPosition, ancestor: BlockHeader | null): Promise<boolean> {
   const faulty = new Map<string, Faulty>();
   for (;;) {
     try {
@@ -133,7 +133,7 @@ async function rollBackTo(run: Run, seen: Position, ancestor: BlockHeader | null
 
 async function tryRollBack(
   run: Run,
-  seen: Position,
+  seen: BlockPosition,
   ancestor: BlockHeader | null,
   faulty: ReadonlyMap<string, Faulty>,
 ): Promise<boolean> {
@@ -161,7 +161,7 @@ async function tryRollBack(
   });
 }
 
-async function afterRollBack(run: Run, to: Position | null, gone: readonly BlockHeader[]): Promise<void> {
+async function afterRollBack(run: Run, to: BlockPosition | null, gone: readonly BlockHeader[]): Promise<void> {
   const { state, store, chain } = run;
   await state.ledger?.cut(to?.slot ?? -1);
   if (to === null) Object.assign(state, await readPlacement(store.read, chain, run.processors, null, state.floor));
@@ -264,7 +264,7 @@ interface RollBackOptions {
  */
 async function rollBack(
   { store, chain, processors, isKept, now, defers = () => false }: RollBackOptions,
-  cursor: Position,
+  cursor: BlockPosition,
   ancestor: BlockHeader | null,
 ): Promise<readonly BlockHeader[]> {
   const keepSlot = ancestor?.slot ?? -1;
@@ -349,7 +349,7 @@ const refused = (why: string) => new CodedError('FOLLOW_REWIND', `cannot rewind:
 async function joinGaps(
   tx: StoreTx,
   chain: ChainId,
-  below: Position,
+  below: BlockPosition,
   missing: readonly CursorOwner[],
   now: number,
 ): Promise<void> {

@@ -5,11 +5,11 @@ import type { Commitment, ConsensusFacts, FinalityStatus, UnreadTransactions } f
 import type { Clock } from '../ports/clock.ts';
 import type { ChainGap } from '../ports/following.ts';
 import type { Metrics } from '../ports/telemetry.ts';
-import type { Position } from './cursor.ts';
+import type { BlockPosition } from './cursor.ts';
 
 /** A write of the chain's cursor whose answer was lost: it may be committed or not. */
 export interface UnverifiedCommit {
-  readonly to: Position | null;
+  readonly to: BlockPosition | null;
   /** Applies the write to memory; called again when it threw. */
   readonly adopt: () => Promise<void> | void;
 }
@@ -44,13 +44,13 @@ export interface StreamState {
   readonly commitment: Commitment;
 }
 
-export interface ServedBlock extends Position {
+export interface ServedBlock extends BlockPosition {
   readonly upstream: string;
 }
 
 /** What a follower knows while it runs; everything that has to outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
-  cursor: Position | null;
+  cursor: BlockPosition | null;
   floor: number;
   finalizedSlot: number | null;
   /** When upstreams were asked and nothing newer was final (monotonic milliseconds); null: not since the start. */

@@ -1,5 +1,5 @@
 import {
-  type Position,
+  type BlockPosition,
   readCursor,
   readHeader,
   readHeaders,
@@ -60,7 +60,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
   let received: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
   let seen = UNSEEN;
   let tip: { readonly slot: number; readonly roseAt: number } | null = null;
-  let last: Position | null = null;
+  let last: BlockPosition | null = null;
   let messages = 0;
   const slotLength = createSlotLength();
   let looking: Promise<void> = Promise.resolve();
@@ -147,7 +147,12 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 }
 
 /** Ascending; after a rollback only the block at the cursor. */
-async function headersSince(db: Queries, chain: ChainId, last: Position, cursor: Position): Promise<BlockHeader[]> {
+async function headersSince(
+  db: Queries,
+  chain: ChainId,
+  last: BlockPosition,
+  cursor: BlockPosition,
+): Promise<BlockHeader[]> {
   if (cursor.slot <= last.slot) {
     const header = await readHeader(db, chain, cursor.slot);
     return header === null ? [] : [header];

@@ -1,6 +1,6 @@
 import type { Job, JobKind } from '../plugin/plugin.ts';
 import type { StoreTx } from '../ports/store.ts';
-import { type Candidate, chooseJobs, type DueQuestion, findDue, type GroupWalk, groupKey, type Room } from './due.ts';
+import { chooseJobs, type DueJob, type DueQuestion, findDue, type GroupWalk, groupKey, type Room } from './due.ts';
 import { createParameters, ONCE_LANE, type Parameters, padded, query } from './table.ts';
 import { OUTBOX, sqlChange } from './transitions.ts';
 
@@ -149,7 +149,7 @@ const RETURNED = 'id, kind, key, grp, payload, slot, lane, attempts, claims, los
 
 async function lease(
   tx: StoreTx,
-  chosen: readonly Candidate[],
+  chosen: readonly DueJob[],
   kinds: ReadonlyMap<string, JobKind>,
   { now, owner }: Pick<ClaimOptions, 'now' | 'owner'>,
 ): Promise<ClaimedJob[]> {
@@ -226,7 +226,7 @@ interface AheadOptions {
 const AHEAD_PER_LIMIT = 8;
 
 /** Chooses the due rows to claim although they cannot start now: README.md, "Claim-ahead". */
-function chooseAhead(due: readonly Candidate[], chosen: readonly Candidate[], options: AheadOptions): Candidate[] {
+function chooseAhead(due: readonly DueJob[], chosen: readonly DueJob[], options: AheadOptions): DueJob[] {
   const { kinds, room, ahead, others } = options;
   if (ahead.total <= 0) return [];
   const taken = new Set(chosen);
@@ -243,11 +243,11 @@ function chooseAhead(due: readonly Candidate[], chosen: readonly Candidate[], op
     const limit = kinds.get(kind)?.groupConcurrency?.(group) ?? Number.POSITIVE_INFINITY;
     return limit <= 0 ? 0 : limit * (1 + AHEAD_PER_LIMIT) - heldOf(kind, group);
   };
-  const pick = (rows: readonly Candidate[], total: number, group: Room['group']) =>
+  const pick = (rows: readonly DueJob[], total: number, group: Room['group']) =>
     chooseJobs(rows, { ...room, total, kind: ahead.kind, slow: 0, running: heldOf, group });
 
   // Groups that wait for their first slot come first, and have reserved room.
-  const isNew = ({ kind, group }: Candidate) => heldOf(kind, group) === 0;
+  const isNew = ({ kind, group }: DueJob) => heldOf(kind, group) === 0;
   const first = pick(rest.filter(isNew), ahead.total, (kind, group) => Math.min(1, groupRoom(kind, group)));
   const left = ahead.total - Math.max(first.length, ahead.reserved);
   if (left <= 0) return first;

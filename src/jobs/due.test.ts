@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Candidate, chooseJobs, type Room } from './due.ts';
+import { chooseJobs, type DueJob, type Room } from './due.ts';
 
 const candidate = fc.record({
   kind: fc.constantFrom('a', 'b'),
@@ -11,7 +11,7 @@ const candidate = fc.record({
 });
 const candidates = fc
   .array(candidate, { maxLength: 60 })
-  .map((list) => list.map((one, id): Candidate => ({ id, ...one })));
+  .map((list) => list.map((one, id): DueJob => ({ id, ...one })));
 const limits = fc.record({
   total: fc.nat(20),
   kinds: fc.record({ a: fc.nat(12), b: fc.nat(12) }),
@@ -35,7 +35,7 @@ function roomOf(limit: typeof limits extends fc.Arbitrary<infer T> ? T : never):
   };
 }
 
-const count = (list: readonly Candidate[], check: (one: Candidate) => boolean) => list.filter(check).length;
+const count = (list: readonly DueJob[], check: (one: DueJob) => boolean) => list.filter(check).length;
 
 test('no limit is passed, no row is taken twice, and no room is left while a row fits', () => {
   fc.assert(
@@ -43,7 +43,7 @@ test('no limit is passed, no row is taken twice, and no room is left while a row
       const room = roomOf(limit);
       const chosen = chooseJobs(rows, room);
       assert.equal(new Set(chosen).size, chosen.length);
-      const fits = (extra: readonly Candidate[]) => {
+      const fits = (extra: readonly DueJob[]) => {
         const all = [...chosen, ...extra];
         return (
           all.length <= room.total &&
@@ -74,11 +74,11 @@ test('groups take turns: a long queue gets no second job before everyone had a f
     fc.property(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 40 }), (groups, total) => {
       const long = Array.from(
         { length: 100 },
-        (_, id): Candidate => ({ id, kind: 'a', lane: 0, group: 'long', runAt: 0 }),
+        (_, id): DueJob => ({ id, kind: 'a', lane: 0, group: 'long', runAt: 0 }),
       );
       const short = Array.from(
         { length: groups },
-        (_, index): Candidate => ({ id: 1_000 + index, kind: 'a', lane: 0, group: `short-${index}`, runAt: 50 }),
+        (_, index): DueJob => ({ id: 1_000 + index, kind: 'a', lane: 0, group: `short-${index}`, runAt: 50 }),
       );
       const free = () => 1_000;
       const served = (_kind: string, group: string) => (group === 'long' ? 7 : 0);
@@ -104,7 +104,7 @@ test('groups take turns: a long queue gets no second job before everyone had a f
 test('the slow lane gets a quarter of the picks while both lanes have work, also with a single slot', () => {
   const rows = Array.from(
     { length: 400 },
-    (_, id): Candidate => ({
+    (_, id): DueJob => ({
       id,
       kind: 'a',
       lane: id % 2 === 0 ? 0 : 1,

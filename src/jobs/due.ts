@@ -59,7 +59,7 @@ export async function findDue(
   questions: readonly DueQuestion[],
   walk: GroupWalk,
   options: DueOptions,
-): Promise<Candidate[]> {
+): Promise<DueJob[]> {
   if (questions.length === 0) return [];
   const rows = await oldestDue(tx, questions, options);
   for (const question of questions) {
@@ -164,7 +164,7 @@ async function oldestOfGroups(
 }
 
 /** Replaces the rows of ordered groups by the head of each, where that one is due. */
-async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], options: DueOptions): Promise<Candidate[]> {
+async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], options: DueOptions): Promise<DueJob[]> {
   const free = rows.filter(({ position }) => position === null);
   const ordered = new Map(
     rows.filter(({ position }) => position !== null).map((row) => [`${row.kind}\n${row.grp}`, row]),
@@ -190,7 +190,7 @@ async function headsOf({ db, dialect }: StoreTx, groups: readonly DueRow[]) {
   return await query<DueRow & { readonly state: string }>(db, parts.join(' union all '), parameters);
 }
 
-function candidateOf({ id, kind, lane, grp, position, run_at }: DueRow): Candidate {
+function candidateOf({ id, kind, lane, grp, position, run_at }: DueRow): DueJob {
   return { id, kind, lane: lane === 0 ? 0 : 1, group: grp, runAt: run_at, isOrdered: position !== null };
 }
 
@@ -210,7 +210,7 @@ export async function nextDueAt(store: Store, kinds: readonly string[], now: num
 }
 
 /** A due row, with what the choice depends on. */
-export interface Candidate {
+export interface DueJob {
   readonly id: number;
   readonly kind: string;
   readonly lane: 0 | 1;
@@ -241,7 +241,7 @@ export interface Room {
 interface Queue {
   readonly kind: string;
   readonly group: string;
-  readonly rows: Candidate[];
+  readonly rows: DueJob[];
   room: number;
   running: number;
   readonly lastServed: number;
@@ -255,13 +255,13 @@ const SLOW_EVERY = 4;
  * that a long queue of one group delays no other. The slow lane (second retry and later) gets at most every fourth pick, within its
  * own room: unreachable receivers do not starve reachable ones, and are not starved themselves.
  */
-export function chooseJobs(candidates: readonly Candidate[], room: Room): Candidate[] {
+export function chooseJobs(candidates: readonly DueJob[], room: Room): DueJob[] {
   const lanes = [queuesOf(candidates, 0, room), queuesOf(candidates, 1, room)] as const;
   const kinds = new Map<string, { left: number; slowLeft: number }>();
   for (const { kind } of candidates) {
     if (!kinds.has(kind)) kinds.set(kind, { left: room.kind(kind), slowLeft: room.slowOfKind(kind) });
   }
-  const chosen: Candidate[] = [];
+  const chosen: DueJob[] = [];
   let slowLeft = room.slow;
 
   const pick = (lane: 0 | 1): boolean => {
@@ -299,7 +299,7 @@ export function chooseJobs(candidates: readonly Candidate[], room: Room): Candid
 }
 
 /** The groups of a lane, the next one to be served first. */
-function queuesOf(candidates: readonly Candidate[], lane: 0 | 1, room: Room) {
+function queuesOf(candidates: readonly DueJob[], lane: 0 | 1, room: Room) {
   const byGroup = new Map<string, Queue>();
   for (const row of candidates) {
     if (row.lane !== lane) continue;

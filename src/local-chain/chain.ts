@@ -35,7 +35,7 @@ import {
 import { genesisHashOf } from './ledger/genesis.ts';
 import { Journal, readJournal } from './ledger/journal.ts';
 import type { LocalNode } from './rpc/method.ts';
-import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';
+import { type ChainTransaction, decodeTransaction } from './vm/transaction.ts';
 import { createVm, MAX_RENT_EPOCH, type Vm } from './vm/vm.ts';
 
 /** Exact as a JSON number, so that simple clients read the faucet's balance correctly. */
@@ -78,7 +78,7 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const journal = options.file === undefined ? null : new Journal(options.file, bank, kept);
   // Before all others: who hears of a block can rely on it.
   if (journal !== null) bank.listeners.add(journal.listener);
-  function submitAndSeal(transaction: DecodedTransaction): Submission {
+  function submitAndSeal(transaction: ChainTransaction): Submission {
     const result = submit(bank, transaction);
     if (result.landed && slotMs === 0) seal(bank);
     return result;
@@ -140,7 +140,7 @@ const NEWEST_RELEASE = { alpenglow: '4.5', towerbft: '4.2' } as const;
 export interface FaucetOptions {
   readonly keypair: Keypair;
   recentBlockhash(): string;
-  submit(transaction: DecodedTransaction): Submission;
+  submit(transaction: ChainTransaction): Submission;
 }
 
 /**

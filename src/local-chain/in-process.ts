@@ -5,7 +5,7 @@ import { invalidParams, pubkey } from './encode/params.ts';
 import { type AccountInput, type Bank, deploy, seal, setAccountInput, skip, submit } from './ledger/bank.ts';
 import { appendRecorded, bankFor, fork } from './ledger/forks.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/state.ts';
-import { createPublisher, createSockets, type NotificationFilter } from './pubsub.ts';
+import { createLocalSockets, createPublisher, type NotificationFilter } from './pubsub.ts';
 import { isSince, type LocalNode, type Method, type Methods, requireCommitment, unknownMethod } from './rpc/method.ts';
 import { accountMethods, tokenMethods } from './rpc/methods-accounts.ts';
 import { blockMethods } from './rpc/methods-blocks.ts';
@@ -39,7 +39,7 @@ export async function startChainWithInternals(options: LocalChainOptions, hooks:
   const publisher = createPublisher(node);
   bank.listeners.add(publisher.listener);
   const standard = allMethods();
-  const sockets = createSockets(publisher, {
+  const sockets = createLocalSockets(publisher, {
     filter: hooks.filter,
     answersPing: hooks.answersPing,
     check(topic) {

@@ -5,13 +5,13 @@ import { stringify, withSortedMembers } from '../lib/json.ts';
 import { CLOCK_SYSVAR, RECENT_BLOCKHASHES_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM } from '../solana/programs.ts';
 import { type AccountFormat, accountFormatOf, accountNotification } from './encode/account.ts';
 import {
-  type AccountFilter,
   accountConfig,
   type ContextConfig,
   invalidParams,
   logsConfig,
   logsFilter,
   type ParamReader,
+  type ProgramAccountFilter,
   programAccountsConfig,
   pubkey,
   RPC,
@@ -50,7 +50,7 @@ const GOODBYE_MS = 250;
 /** Forwards, changes or drops a notification: the hook for faults. */
 export type NotificationFilter = (kind: string, text: string, socket: WebSocket, send: (text: string) => void) => void;
 
-export type Sockets = ReturnType<typeof createSockets>;
+export type LocalSockets = ReturnType<typeof createLocalSockets>;
 
 /** WebSocket side of the node: subscriptions only, as on a real node. */
 export interface SocketHooks {
@@ -62,7 +62,7 @@ export interface SocketHooks {
   version(params: unknown): unknown;
 }
 
-export function createSockets(publisher: Publisher, { filter, answersPing, check, version }: SocketHooks) {
+export function createLocalSockets(publisher: Publisher, { filter, answersPing, check, version }: SocketHooks) {
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_MESSAGE_BYTES,
@@ -353,7 +353,7 @@ export type Topic =
       readonly kind: 'program';
       readonly program: string;
       readonly format: AccountFormat;
-      readonly filters: readonly AccountFilter[] | null;
+      readonly filters: readonly ProgramAccountFilter[] | null;
       readonly withContext: boolean;
       readonly matches: AccountMatch;
     } & WithCommitment);

@@ -20,15 +20,15 @@ const LINK_TAG = 42;
 export class CarError extends Error {}
 
 /** A link to a node: the CID as hexadecimal text, so that it can be the key of a map. */
-export class Link {
+export class CarLink {
   readonly cid: string;
   constructor(cid: string) {
     this.cid = cid;
   }
-  static readonly none = new Link(NO_NODE.toString('hex'));
+  static readonly none = new CarLink(NO_NODE.toString('hex'));
 }
 
-export type Node = number | bigint | null | Uint8Array | Link | readonly Node[];
+export type Node = number | bigint | null | Uint8Array | CarLink | readonly Node[];
 
 // ------------------------------------------------------------------------------------------------------------------- CBOR
 
@@ -43,7 +43,7 @@ function write(node: Node, parts: Uint8Array[]): void {
   else if (typeof node === 'number' || typeof node === 'bigint')
     parts.push(node < 0 ? head(1, -1n - BigInt(node)) : head(0, node));
   else if (node instanceof Uint8Array) parts.push(head(2, node.length), node);
-  else if (node instanceof Link) {
+  else if (node instanceof CarLink) {
     const cid = Buffer.from(node.cid, 'hex');
     // The zero is the prefix of a binary CID.
     parts.push(head(6, LINK_TAG), head(2, cid.length + 1), Buffer.of(0), cid);
@@ -110,7 +110,7 @@ function read(reader: { readonly bytes: Buffer; at: number }, depth: number): No
   }
   const content = type === 6 && value === LINK_TAG && depth <= DEEPEST ? read(reader, depth + 1) : null;
   if (!(content instanceof Uint8Array)) throw new CarError(`CBOR byte ${first} is not used by these files`);
-  return new Link(Buffer.from(content).toString('hex', 1));
+  return new CarLink(Buffer.from(content).toString('hex', 1));
 }
 
 // ------------------------------------------------------------------------------------------------------------------- files
@@ -130,19 +130,19 @@ function varint(value: number): Buffer {
 function headerOf(root: string): Buffer {
   const [map, roots] = [Buffer.of(0xa2, 0x65), Buffer.from('roots')];
   const version = Buffer.concat([Buffer.of(0x67), Buffer.from('version'), Buffer.of(1)]);
-  const bytes = Buffer.concat([map, roots, encodeNode([new Link(root)]), version]);
+  const bytes = Buffer.concat([map, roots, encodeNode([new CarLink(root)]), version]);
   return Buffer.concat([varint(bytes.length), bytes]);
 }
 
 export interface CarWriter {
   /** The link of the node, once it is in the file or about to be. */
-  add(node: Node): Link;
+  add(node: Node): CarLink;
   /** Drops what was added since the last flush. */
   forget(): void;
   /** Writes what was added. Errors: those of the file system. */
   flush(): Promise<void>;
   /** The root is known last: it stands in the header, which has a fixed length. */
-  end(root: Link): Promise<void>;
+  end(root: CarLink): Promise<void>;
 }
 
 /** Writes to a file from its start. */
@@ -159,7 +159,7 @@ export function createCarWriter(file: FileHandle): CarWriter {
       const bytes = encodeNode(node);
       const cid = cidOf(bytes);
       pending.push(varint(CID_BYTES + bytes.length), Buffer.from(cid, 'hex'), bytes);
-      return new Link(cid);
+      return new CarLink(cid);
     },
     forget() {
       pending = [];

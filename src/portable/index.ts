@@ -8,7 +8,7 @@ import type { ChainBlock } from '../ports/block.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { decodeBlockText } from '../solana/decode/decode-block.ts';
-import { CarError, createCarWriter, type Link, openCar } from './car.ts';
+import { CarError, type CarLink, createCarWriter, openCar } from './car.ts';
 import { addBlock, addEpoch, readBlocks, type StoredBlock } from './old-faithful.ts';
 import { createParquetWriter } from './parquet.ts';
 
@@ -197,7 +197,7 @@ function joined(ranges: readonly Range[]): readonly Range[] {
 
 function carPart(file: FileHandle, [from, to]: Range): PartWriter {
   const car = createCarWriter(file);
-  const blocks: Link[] = [];
+  const blocks: CarLink[] = [];
   return {
     async add(block) {
       try {

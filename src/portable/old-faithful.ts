@@ -13,7 +13,7 @@ import {
   writeMeta,
   writeRewards,
 } from '../solana/stored-meta.ts';
-import { CarError, type CarReader, type CarWriter, Link, type Node } from './car.ts';
+import { CarError, CarLink, type CarReader, type CarWriter, type Node } from './car.ts';
 
 /**
  * Old Faithful's format: a ledger as a tree of nodes, written children first. Each node is a list that begins with its kind.
@@ -52,7 +52,7 @@ const protobuf = lazy(() => new ProtobufWriter());
  * transactions, whose hash is that of the parent block, and one with all transactions, whose hash is that of the block. Readers take the
  * hash of the last entry as the blockhash, which is right. Throws CarError when something of the block has no form in the file.
  */
-export function addBlock(car: CarWriter, block: ChainBlock): Link {
+export function addBlock(car: CarWriter, block: ChainBlock): CarLink {
   const { slot } = block;
   const answer = parseExact(block.answer!.text().toString()) as BlockAnswer;
   const keyBytes = new Uint8Array(block.keys.words.buffer, block.keys.words.byteOffset, block.keys.size * 32);
@@ -68,7 +68,7 @@ export function addBlock(car: CarWriter, block: ChainBlock): Link {
   });
   const before = car.add([KIND.entry, 0, decodeHash(block.previousBlockhash), []]);
   const entry = car.add([KIND.entry, 0, decodeHash(block.blockhash), transactions]);
-  let rewards = Link.none;
+  let rewards = CarLink.none;
   if (answer.rewards !== undefined && answer.rewards !== null) {
     writeRewards(writer, answer.rewards, answer.numRewardPartitions ?? null);
     rewards = car.add([KIND.rewards, slot, frameOf(car, zstdCompress(writer.take()))]);
@@ -104,13 +104,13 @@ function frameOf(car: CarWriter, data: Uint8Array): Node {
     data.subarray(index * FRAME_BYTES, (index + 1) * FRAME_BYTES),
     next,
   ];
-  const next: Link[] = [];
+  const next: CarLink[] = [];
   for (let index = 1; index < total; index++) next.push(car.add(frame(index, null)));
   return frame(0, next.length === 0 ? null : next);
 }
 
 /** Adds the nodes above the blocks, and returns the root. */
-export function addEpoch(car: CarWriter, from: number, to: number, blocks: readonly Link[]): Link {
+export function addEpoch(car: CarWriter, from: number, to: number, blocks: readonly CarLink[]): CarLink {
   const subset = car.add([KIND.subset, from, to, blocks]);
   return car.add([KIND.epoch, Math.floor(from / EPOCH_SLOTS), [subset]]);
 }
@@ -200,7 +200,7 @@ function versionOf(wire: Buffer): 'legacy' | number {
 }
 
 function rewardsOf(link: Node | undefined, nodes: Nodes): object {
-  if (link instanceof Link && link.cid === Link.none.cid) return {};
+  if (link instanceof CarLink && link.cid === CarLink.none.cid) return {};
   const stored = dataOf(nodeAt(nodes, link, KIND.rewards)[2], nodes);
   if (stored.length === 0) return { rewards: [] };
   const { rewards, partitions } = readRewards(zstdDecompress(stored, LARGEST_DATA_BYTES));
@@ -230,7 +230,7 @@ function dataOf(frame: Node | undefined, nodes: Nodes): Buffer {
 }
 
 function nodeAt(nodes: Nodes, link: Node | undefined, kind: number): readonly Node[] {
-  const fields = link instanceof Link ? nodes.get(link.cid) : undefined;
+  const fields = link instanceof CarLink ? nodes.get(link.cid) : undefined;
   if (fields === undefined || fields[0] !== kind) throw new CarError('a node is missing, or of another kind');
   return fields;
 }

@@ -19,7 +19,7 @@ import type { ChainBlock } from '../ports/block.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
-import { createCarWriter, decodeNode, encodeNode, Link, type Node, openCar } from './car.ts';
+import { CarLink, createCarWriter, decodeNode, encodeNode, type Node, openCar } from './car.ts';
 import { carFilesAt, exportBlocks, type Format, importBlocks } from './index.ts';
 import { crc64, readBlocks } from './old-faithful.ts';
 
@@ -326,7 +326,7 @@ describe('CAR files', () => {
     // InstructionError [2, Custom 6], fee 5000, balances.
     const failure = Buffer.from('0100000008000000021900000006000000', 'hex');
     const old = Buffer.concat([failure, u64(5_000n), balances, balances]);
-    const blocks: Link[] = [];
+    const blocks: CarLink[] = [];
     for (const [at, slot] of [200, 201].entries()) {
       const halves = [wire.subarray(0, 100), wire.subarray(100)];
       const second = car.add([6, crc64(wire), 1, 2, halves[1]!, null]);
@@ -344,7 +344,7 @@ describe('CAR files', () => {
         [0, -1],
         [1, 3],
       ];
-      blocks.push(car.add([2, slot, shredding, [tick, last], [slot - 1, 0, null], at === 0 ? Link.none : rewards]));
+      blocks.push(car.add([2, slot, shredding, [tick, last], [slot - 1, 0, null], at === 0 ? CarLink.none : rewards]));
     }
     await car.end(car.add([4, 0, [car.add([3, 200, 201, blocks])]]));
     await file.close();

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createBus } from '../adapters/bus/index.ts';
-import type { Line, Parcel } from '../adapters/bus/postgres-line.ts';
+import type { BusLine, Parcel } from '../adapters/bus/postgres-line.ts';
 import { createReaderPool, openSqliteStore } from './sqlite.ts';
 import type { SqliteConnection } from './sqlite-connection.ts';
 import { beat } from './transaction.ts';
@@ -90,7 +90,7 @@ test('a closed bus delivers nothing, whatever still arrives', WAIT, async () => 
   const fake = () => {
     let take: (parcel: Parcel) => void = () => undefined;
     const sent: Parcel[] = [];
-    const line: Line = {
+    const line: BusLine = {
       send: (parcel) => void sent.push(parcel),
       onParcel(fn) {
         take = fn;

@@ -1,6 +1,6 @@
 /** Rows of compressed accounts as tests want them, without blocks that would make them. */
 import {
-  type AccountRow,
+  type CompressedAccountRow,
   type Db,
   migrations,
   type TokenAccountRow,
@@ -46,7 +46,7 @@ export const treeRow = (id: number, more: Partial<TreeRow> = {}): TreeRow => ({
 });
 
 /** An unspent account without data. */
-export const accountRow = (hash: Uint8Array, more: Partial<AccountRow> = {}): AccountRow => ({
+export const accountRow = (hash: Uint8Array, more: Partial<CompressedAccountRow> = {}): CompressedAccountRow => ({
   hash,
   tree: 1,
   leaf_index: 0,

@@ -8,7 +8,7 @@ import type { Meter, ProjectMetrics } from '../meter.ts';
 import { type borrowRates, type Demand, overdraw, type RateLimits, takeTokens } from '../rates.ts';
 import { createAdmission } from './admission.ts';
 import { batchRefusal, itemRefusal } from './rules.ts';
-import type { Session, Sessions } from './sessions.ts';
+import type { GateSession, GateSessions } from './sessions.ts';
 
 /** Upper bound of Retry-After until the next credit cycle: longer waits overflow the timers of clients. */
 const MAX_RETRY_S = 86_400;
@@ -18,7 +18,7 @@ const OWN_DEMAND: Demand = { groups: ['address'], counts: null };
 type Headers = Admission['headers'];
 
 interface AdmitterParts {
-  readonly sessions: Sessions;
+  readonly sessions: GateSessions;
   readonly clock: Clock;
   readonly meter: Pick<Meter, 'note'>;
   readonly perProject: Pick<ProjectMetrics, 'rateLimited'>;
@@ -71,7 +71,7 @@ export class Admitter {
     if (account.buckets.size > 0) meter.note(account);
   }
 
-  private admitNow(session: Session, items: readonly GateItem[]): Admission | Promise<Admission> {
+  private admitNow(session: GateSession, items: readonly GateItem[]): Admission | Promise<Admission> {
     const { account, rules } = session;
     const { limits } = account;
     const { sessions, creditLoan } = this.parts;
@@ -109,7 +109,7 @@ export class Admitter {
 
   /** `taken`: credits that the main process has lent for these calls; 0: it has none left. */
   private admitBorrowed(
-    session: Session,
+    session: GateSession,
     items: readonly GateItem[],
     taken: number,
     loaned: CreditLoan,
@@ -149,7 +149,7 @@ export class Admitter {
   }
 
   /** The usage endpoint: a sliding window without burst, on every plan; it is free and not counted. */
-  private admitAdmin({ account, key }: Session): Admission | Promise<Admission> {
+  private admitAdmin({ account, key }: GateSession): Admission | Promise<Admission> {
     const { sessions, peers, clock } = this.parts;
     if (key === null) return sessions.refuse(new GateRefusal('no-key'));
     const admitted = (hasRoom: unknown): Admission =>
@@ -160,7 +160,7 @@ export class Admitter {
     return peers.askMain('admin-rate', account.projectId).then(admitted);
   }
 
-  private takeRate(session: Session, items: readonly GateItem[]): Headers | Promise<Headers> {
+  private takeRate(session: GateSession, items: readonly GateItem[]): Headers | Promise<Headers> {
     const { account, own } = session;
     const { rateLoan } = this.parts;
     const limits = limitsOf(session);
@@ -198,10 +198,10 @@ export class Admitter {
   }
 }
 
-const limitsOf = ({ account, own }: Session): RateLimits => (own === null ? account.limits : own.limits);
-const bucketsOf = ({ account, own }: Session) => (own === null ? account.buckets : own.buckets);
-const ownerOf = ({ account, own }: Session) => ({ projectId: account.projectId, network: own?.network ?? null });
-const groupOf = ({ own }: Session, group: string): string => (own === null ? group : OWN_DEMAND.groups[0]!);
+const limitsOf = ({ account, own }: GateSession): RateLimits => (own === null ? account.limits : own.limits);
+const bucketsOf = ({ account, own }: GateSession) => (own === null ? account.buckets : own.buckets);
+const ownerOf = ({ account, own }: GateSession) => ({ projectId: account.projectId, network: own?.network ?? null });
+const groupOf = ({ own }: GateSession, group: string): string => (own === null ? group : OWN_DEMAND.groups[0]!);
 
 const isNeverRefused = (items: readonly GateItem[]): boolean =>
   items.length === 1 && items[0]?.price?.neverRefused === true;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { Store } from '../../../src/ports/store.ts';
 import { accessBed } from '../../../test/helpers/access-harness.ts';
 import { eachStore, sqliteStore } from '../../../test/helpers/store.ts';
-import { hashKey, isKeyForm, keyPrefix, listKeys } from '../keys.ts';
+import { hashApiKey, isKeyForm, keyPrefix, listApiKeys } from '../keys.ts';
 import { createBootstrap } from '../services.ts';
 import { tables } from '../tables.ts';
 
@@ -132,9 +132,9 @@ test('the key itself is in no row', async (t) => {
   const { addKey, store } = await onSqlite(t);
   const { key } = await addKey();
   const [row] = await tables(store.read).selectFrom('api_keys').selectAll().execute();
-  assert.deepEqual(Buffer.from(row!.hash), hashKey(key));
+  assert.deepEqual(Buffer.from(row!.hash), hashApiKey(key));
   assert.equal(JSON.stringify({ ...row, hash: Buffer.from(row!.hash).toString('latin1') }).includes(key), false);
-  assert.equal('hash' in (await listKeys(store))[0]!, false);
+  assert.equal('hash' in (await listApiKeys(store))[0]!, false);
 });
 
 test('the prefix is at most a quarter of the key and eight characters', () => {

@@ -10,7 +10,7 @@ import { borrowRates, createGuessBrake, type FindBuckets, lendRates } from '../r
 import { Admitter } from './admit.ts';
 import { OpenConnections } from './open-connections.ts';
 import { batchRefusal, itemRefusal } from './rules.ts';
-import { Sessions } from './sessions.ts';
+import { GateSessions } from './sessions.ts';
 import { createStrangers, type Strangers } from './strangers.ts';
 
 export { createAdmission } from './admission.ts';
@@ -51,7 +51,7 @@ export function createGate(parts: GateParts): AccessGate {
   );
   const strangers = createStrangers(config.anonymous, directory);
   const rateLoan = peers === null || peers.isMain ? null : borrowRates(peers, clock);
-  const sessions = new Sessions({ directory, clock, strangers, brake, refusals });
+  const sessions = new GateSessions({ directory, clock, strangers, brake, refusals });
   const admitter = new Admitter({ sessions, clock, meter, perProject, peers, rateLoan, creditLoan });
   const open = new OpenConnections({ sessions, strangers, store, clock, log });
   if (peers?.isMain === true) lendTo(peers, { directory, clock, meter, strangers });

@@ -3,14 +3,14 @@ import type { StayingClient, Watched } from '../../../src/plugin/host.ts';
 import { type Caller, type Clock, GateRefusal, type Log, type Store } from '../../../src/plugin/plugin.ts';
 import { findRights, type KeyRights, type KeyRules, readRules } from '../directory.ts';
 import { isNarrower } from './rules.ts';
-import type { Sessions } from './sessions.ts';
+import type { GateSessions } from './sessions.ts';
 import type { Strangers } from './strangers.ts';
 
 /** How often the keys of long-lived callers are checked; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
 
 interface OpenConnectionsParts {
-  readonly sessions: Sessions;
+  readonly sessions: GateSessions;
   readonly strangers: Strangers;
   readonly store: Store;
   readonly clock: Clock;

@@ -9,7 +9,7 @@ import { presentedKey } from './rules.ts';
 import type { Anonymous, Strangers } from './strangers.ts';
 
 /** The limits of a caller. */
-export interface Session {
+export interface GateSession {
   readonly account: Account;
   /** Null: a caller without a key. */
   readonly key: KnownKey | null;
@@ -32,19 +32,19 @@ interface SessionsParts {
 /**
  * Who calls, and with which limits. It does not reveal whether a wrong key is unknown, revoked or expired. Cached keys need no promise.
  */
-export class Sessions {
+export class GateSessions {
   private readonly parts: SessionsParts;
-  private readonly byCaller = new WeakMap<Caller, Session>();
+  private readonly byCaller = new WeakMap<Caller, GateSession>();
 
   constructor(parts: SessionsParts) {
     this.parts = parts;
   }
 
-  get(caller: Caller): Session | undefined {
+  get(caller: Caller): GateSession | undefined {
     return this.byCaller.get(caller);
   }
 
-  set(caller: Caller, session: Session): void {
+  set(caller: Caller, session: GateSession): void {
     this.byCaller.set(caller, session);
   }
 
@@ -76,7 +76,7 @@ export class Sessions {
   }
 
   /** The session of a caller as it is now, possibly long after authentication: a websocket, or a slow body. Throws GateRefusal. */
-  current(caller: Caller): Session | Promise<Session> {
+  current(caller: Caller): GateSession | Promise<GateSession> {
     const { directory } = this.parts;
     const session = this.byCaller.get(caller);
     if (session === undefined) return this.refuse(new GateRefusal('bad-key'));
@@ -138,7 +138,7 @@ export class Sessions {
     }
   }
 
-  private renew(caller: Caller, key: KnownKey): Session {
+  private renew(caller: Caller, key: KnownKey): GateSession {
     const client = this.byCaller.get(caller)?.client ?? null;
     const isExpired = key.expiresAt !== null && key.expiresAt <= this.parts.clock.now();
     // The client of a request was checked at its start; that of a socket must be checked repeatedly.
@@ -149,7 +149,7 @@ export class Sessions {
           ? new GateRefusal('bad-key')
           : null;
     if (refusal !== null) return this.refuse(refusal);
-    const session: Session = { account: key.account, key, rules: key.rules, own: null, client };
+    const session: GateSession = { account: key.account, key, rules: key.rules, own: null, client };
     this.set(caller, session);
     return session;
   }

@@ -14,9 +14,9 @@ import {
   changeTree,
   createSliceReader,
   lockTree,
-  type ReadOptions,
   readLightTrees,
   sliceBytes,
+  type TreeReadOptions,
 } from '../trees/tree-reader.ts';
 
 /** Verifies the queues of V2 trees against their hash chains on the chain. */
@@ -204,13 +204,13 @@ interface QueueOnChain {
 /** Reads the account of a queue: an output queue or a V2 tree. Null when it is neither, or changes too fast. */
 export interface QueueReader {
   /** Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
-  read(key: Uint8Array, options?: ReadOptions): Promise<QueueOnChain | null>;
+  read(key: Uint8Array, options?: TreeReadOptions): Promise<QueueOnChain | null>;
 }
 
 export function createQueueReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): QueueReader {
   const slice = createSliceReader(chain, commitment);
 
-  async function header(key: Uint8Array, options: ReadOptions) {
+  async function header(key: Uint8Array, options: TreeReadOptions) {
     const { context, value } = await slice(key, 0, QUEUE_HEADER_BYTES, options);
     return { slot: context.slot, header: value === null ? null : readQueueHeader(sliceBytes(value)) };
   }

@@ -187,7 +187,7 @@ export async function resetTree(
 
 interface TreeHistoryParts {
   readonly store: Store;
-  readonly account: AccountReader;
+  readonly account: TreeAccountReader;
   readonly hashing: ConcurrentHashing;
   readonly lightHashing: Hashing;
   readonly log: Log;
@@ -342,11 +342,11 @@ interface TreeNow {
 }
 
 /** Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
-export type AccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow>;
+export type TreeAccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow>;
 
 const TIMEOUT_MS = 10_000;
 
-export function createAccountReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): AccountReader {
+export function createTreeAccountReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): TreeAccountReader {
   const dataSlice = { offset: 0, length: CONCURRENT_HEADER_BYTES };
   return async (key, signal) => {
     const { context, value } = await chain.call<{

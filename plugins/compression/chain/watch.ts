@@ -16,7 +16,7 @@ import type { ChainStatus } from '../../../src/ports/chain.ts';
 import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE } from '../../../src/solana/programs.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import type { DeclaredTree } from '../config.ts';
-import { createRepeats } from '../repeat.ts';
+import { createPeriodicWork } from '../repeat.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { knownTrees } from '../trees/tree-book.ts';
 import type { Repair } from './repair.ts';
@@ -58,7 +58,7 @@ const STATUS_VALUE: Readonly<Record<string, number>> = { ok: 0, unverified: 1, g
 /** Background checks of the trees: their accounts, roots, queues and repairs. */
 export function createChainWatch(parts: ChainWatchParts): ChainWatch {
   const { chain, refresh, checks, repairs, clock, log } = parts;
-  const repeats = createRepeats(clock, log);
+  const repeats = createPeriodicWork(clock, log);
   const updateMetrics = createTreeMetrics(parts);
 
   async function look(signal: AbortSignal): Promise<number> {

@@ -4,7 +4,7 @@ import { isTokenAccount, readTokenAccount } from '../../../src/solana/compressio
 import type { CompressedAccount } from '../../../src/solana/compression/events.ts';
 import { LIGHT_TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { keyText } from '../store/row-book.ts';
-import { type AccountRow, SPENT, SUBJECT, type TokenAccountRow, u64Bytes, u64Of } from '../store/tables.ts';
+import { type CompressedAccountRow, SPENT, SUBJECT, type TokenAccountRow, u64Bytes, u64Of } from '../store/tables.ts';
 import type { BlockBooks } from './block-books.ts';
 import type { Plan, PlannedOutput, PlannedSpend } from './plan.ts';
 
@@ -64,7 +64,12 @@ export async function applyAccounts(books: BlockBooks, plan: Plan): Promise<read
   return unreadable;
 }
 
-function spend(books: BlockBooks, balances: Balances, row: AccountRow, { slot, signature, queued }: Spend): void {
+function spend(
+  books: BlockBooks,
+  balances: Balances,
+  row: CompressedAccountRow,
+  { slot, signature, queued }: Spend,
+): void {
   const waits = {
     nullifier: queued?.nullifier ?? null,
     nullifier_index: queued?.nullifierIndex ?? null,
@@ -97,14 +102,14 @@ async function loadSubjects(books: BlockBooks, slot: number, fresh: readonly Pla
 }
 
 /** The lists of signatures of a transaction that created or spent this account. */
-function noteSubjects(books: BlockBooks, row: AccountRow, slot: number, signature: Uint8Array): void {
+function noteSubjects(books: BlockBooks, row: CompressedAccountRow, slot: number, signature: Uint8Array): void {
   const token = books.tokenAccounts.peek(row.hash) ?? null;
   for (const { kind, subject } of subjectsOf(row, token))
     if ((books.subjects.peek(kind, subject, slot, signature) ?? null) === null)
       books.subjects.put({ kind, subject, slot, signature });
 }
 
-function subjectsOf({ owner, address }: AccountRow, token: TokenAccountRow | null) {
+function subjectsOf({ owner, address }: CompressedAccountRow, token: TokenAccountRow | null) {
   return [
     { kind: SUBJECT.owner, subject: owner },
     ...(address === null ? [] : [{ kind: SUBJECT.address, subject: address }]),
@@ -158,7 +163,7 @@ const KEY_BYTES = 32;
 const isTokenProgram = (owner: Uint8Array): boolean => equalBytes(owner, TOKEN_PROGRAM);
 
 /** Everything is copied: the bytes of the block are not kept. */
-function accountRow({ output, tree, seq, signature }: PlannedOutput, slot: number): AccountRow {
+function accountRow({ output, tree, seq, signature }: PlannedOutput, slot: number): CompressedAccountRow {
   const { account, hash, leafIndex } = output;
   const { data } = account;
   return {
@@ -221,7 +226,7 @@ const copy = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
 /** Sums the balance changes of a block. */
 interface Balances {
   /** `sign` 1: the account was created; -1: it was spent. */
-  move(account: AccountRow, token: TokenAccountRow | null, sign: 1 | -1): void;
+  move(account: CompressedAccountRow, token: TokenAccountRow | null, sign: 1 | -1): void;
   /** Writes the sums into the books. An empty balance has no row. */
   apply(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { equalBytes } from '../../../src/lib/bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
 import { keyText } from '../store/row-book.ts';
-import type { AccountRow, Db, Tables, TreeRow } from '../store/tables.ts';
+import type { CompressedAccountRow, Db, Tables, TreeRow } from '../store/tables.ts';
 import { HISTORY, hashIndexedLeaves, isV1 } from '../trees/hashing.ts';
 import { type BlockBooks, diverge, type TreeContext } from './block-books.ts';
 import {
@@ -269,7 +269,7 @@ async function prepareLeaves(context: TreeContext, tree: TreeRow, run: TreeUpdat
   const early = isStrict ? new Map<number, TreeUpdate>() : await earlyNullifications(context, tree.id);
   const accounts = accountsByLeaf(context, tree.id);
   const leaves: LeafChange[] = [];
-  const nullified = new Set<AccountRow>();
+  const nullified = new Set<CompressedAccountRow>();
   const remembered: TreeUpdate[] = [];
   const recalled: TreeUpdate[] = [];
   for (const update of run.updates) {
@@ -329,8 +329,8 @@ async function loadByLeaf({ books }: TreeContext, tree: number, indexes: readonl
   }
 }
 
-function accountsByLeaf({ books }: TreeContext, tree: number): ReadonlyMap<number, readonly AccountRow[]> {
-  const found = new Map<number, AccountRow[]>();
+function accountsByLeaf({ books }: TreeContext, tree: number): ReadonlyMap<number, readonly CompressedAccountRow[]> {
+  const found = new Map<number, CompressedAccountRow[]>();
   for (const account of books.accounts.rows()) {
     if (account.tree !== tree) continue;
     const same = found.get(account.leaf_index);
@@ -446,7 +446,7 @@ async function prepareAppend(
     .where('leaf_index', '<', newNextIndex)
     .execute();
   books.accounts.adopt(rows);
-  const isIn = ({ tree, queued, leaf_index }: AccountRow) =>
+  const isIn = ({ tree, queued, leaf_index }: CompressedAccountRow) =>
     tree === id && queued === 1 && leaf_index >= oldNextIndex && leaf_index < newNextIndex;
   const accounts = [...books.accounts.rows()].filter(isIn);
   if (accounts.length !== newNextIndex - oldNextIndex) return 'incomplete';
@@ -474,7 +474,7 @@ async function prepareNullify(
     .where('nullifier_index', '<', newNextIndex)
     .execute();
   books.accounts.adopt(rows);
-  const isIn = ({ tree, nullifier_index }: AccountRow) =>
+  const isIn = ({ tree, nullifier_index }: CompressedAccountRow) =>
     tree === id && nullifier_index !== null && nullifier_index >= oldNextIndex && nullifier_index < newNextIndex;
   const accounts = [...books.accounts.rows()].filter(isIn);
   if (accounts.length !== newNextIndex - oldNextIndex) return 'incomplete';

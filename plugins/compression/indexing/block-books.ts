@@ -4,7 +4,15 @@ import type { Log, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import * as shapes from '../store/row-book.ts';
 import { ACCOUNTS, createRowBook, keyText, type RowBook, UNDONE, writeChanges } from '../store/row-book.ts';
-import { type AccountRow, type Db, READING, SPENT, type Tables, verifyNote, writeNote } from '../store/tables.ts';
+import {
+  type CompressedAccountRow,
+  type Db,
+  READING,
+  SPENT,
+  type Tables,
+  verifyNote,
+  writeNote,
+} from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { createPageBook, type PageBook, type PageUndo, restorePages } from '../trees/page-book.ts';
 import { REBUILD_NOTE } from '../trees/rebuild.ts';
@@ -202,7 +210,7 @@ export async function revertBlock(tx: StoreTx, undo: Undo): Promise<void> {
 
 /** Spends that become unverified again may have been confirmed since. */
 async function noteUnverified(tx: StoreTx, changes: readonly { readonly now: unknown }[]): Promise<void> {
-  const rows = changes.map(({ now }) => now as AccountRow | null);
+  const rows = changes.map(({ now }) => now as CompressedAccountRow | null);
   const trees = new Set(rows.flatMap((row) => (row?.spent === SPENT.unverified ? [row.tree] : [])));
   for (const tree of trees) await writeNote(tx, verifyNote(tree), READING);
 }

@@ -20,7 +20,7 @@ import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
 import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
 import type { RowBook } from '../store/row-book.ts';
 import {
-  type AssetRow,
+  type CompressedAssetRow,
   type Db,
   dropNote,
   LEAF_STATE,
@@ -518,7 +518,7 @@ function leafChange(event: ChangeEvent, signature: Uint8Array): LeafChangeRecord
 
 export interface AssetBooks {
   readonly trees: TreeBook;
-  readonly assets: RowBook<AssetRow>;
+  readonly assets: RowBook<CompressedAssetRow>;
   readonly metadata: RowBook<Tables['compression_metadata']>;
   readonly changes: RowBook<Tables['compression_changes']>;
 }
@@ -577,7 +577,7 @@ function putAsset({ assets }: AssetBooks, { record, tree, id, slot }: Put): void
   const isNewest = before === null || seq > before.seq;
   const isNewestLeaf = asset !== null && seq > (before?.leaf_seq ?? 0);
   if (!isNewest && !isNewestLeaf) return;
-  const row: AssetRow = {
+  const row: CompressedAssetRow = {
     ...(before ?? { ...NO_LEAF, id: Uint8Array.from(id), tree: tree.id, leaf_index: leafIndex }),
     ...(isNewest ? { leaf: Uint8Array.from(leaf), seq, slot, state: stateOf(record) } : {}),
     ...(isNewestLeaf ? leafColumns(asset, seq) : {}),

@@ -4,7 +4,7 @@ import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { CreatedOutput } from '../../../src/solana/compression/events.ts';
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
 import {
-  type AccountRow,
+  type CompressedAccountRow,
   type Db,
   DOUBT,
   READ,
@@ -63,14 +63,14 @@ export async function dropContradicted(
     );
 }
 
-async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promise<AccountRow[]> {
+async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promise<CompressedAccountRow[]> {
   const trees = await db
     .selectFrom('compression_trees')
     .select(['id', 'key', 'queue'])
     .where('status', '=', 'gap')
     .where('reason', '=', HISTORY)
     .execute();
-  const wrong: AccountRow[] = [];
+  const wrong: CompressedAccountRow[] = [];
   for (const { id, key, queue } of trees) {
     const names = new Set([key, ...(queue === null ? [] : [queue])].map((name) => keyText([name])));
     const own = outputs.filter(({ tree, treeOrQueue }) => names.has(keyText([tree ?? treeOrQueue])));
@@ -79,8 +79,12 @@ async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promis
   return wrong;
 }
 
-async function contradicted(db: Db, tree: number, emitted: ReadonlyMap<number, Uint8Array>): Promise<AccountRow[]> {
-  const found: AccountRow[] = [];
+async function contradicted(
+  db: Db,
+  tree: number,
+  emitted: ReadonlyMap<number, Uint8Array>,
+): Promise<CompressedAccountRow[]> {
+  const found: CompressedAccountRow[] = [];
   const indexes = [...emitted.keys()];
   for (let at = 0; at < indexes.length; at += KEYS_PER_STATEMENT) {
     const rows = await db
@@ -97,7 +101,7 @@ async function contradicted(db: Db, tree: number, emitted: ReadonlyMap<number, U
   return found;
 }
 
-async function drop(books: BlockBooks, rows: readonly AccountRow[]): Promise<void> {
+async function drop(books: BlockBooks, rows: readonly CompressedAccountRow[]): Promise<void> {
   const balances = createBalances(books);
   books.accounts.adopt(rows);
   await books.tokenAccounts.load(rows.map(({ hash }) => [hash]));
@@ -157,7 +161,7 @@ async function notesWithValue(db: Db, value: string): Promise<string[]> {
 export async function revertUnverifiedSpends(tx: StoreTx, indexer: Pick<Indexer, 'amend'>, log: Log): Promise<void> {
   const db = tx.db as Db;
   for (const name of await notesWithValue(db, READ)) {
-    let rows: readonly AccountRow[] = [];
+    let rows: readonly CompressedAccountRow[] = [];
     await indexer.amend(tx, async (books) => {
       rows = await doubted(db, Number(name.slice(DOUBT.length)));
       await revertSpends(books, rows);
@@ -172,7 +176,7 @@ export async function revertUnverifiedSpends(tx: StoreTx, indexer: Pick<Indexer,
   }
 }
 
-async function doubted(db: Db, tree: number): Promise<AccountRow[]> {
+async function doubted(db: Db, tree: number): Promise<CompressedAccountRow[]> {
   return await db
     .selectFrom('compression_accounts')
     .selectAll()
@@ -182,7 +186,7 @@ async function doubted(db: Db, tree: number): Promise<AccountRow[]> {
     .execute();
 }
 
-async function revertSpends(books: BlockBooks, rows: readonly AccountRow[]): Promise<void> {
+async function revertSpends(books: BlockBooks, rows: readonly CompressedAccountRow[]): Promise<void> {
   const balances = createBalances(books);
   books.accounts.adopt(rows);
   await books.tokenAccounts.load(rows.map(({ hash }) => [hash]));

@@ -7,7 +7,6 @@ import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import {
   after,
   cursor,
-  type Field,
   integer,
   invalid,
   key32,
@@ -15,6 +14,7 @@ import {
   listField,
   objectOf,
   optional,
+  type ParamField,
   pageOf,
   pageText,
   unspent,
@@ -326,7 +326,7 @@ const MAX_CHARACTERS = 175;
 /** No data is longer; larger numbers do not fit the functions of the database. */
 const MAX_OFFSET = 2 ** 31 - 2;
 
-const pattern: Field<Uint8Array> = {
+const pattern: ParamField<Uint8Array> = {
   schema: Type.String({
     maxLength: MAX_CHARACTERS,
     pattern: '^[1-9A-HJ-NP-Za-km-z]*$',
@@ -346,7 +346,7 @@ const pattern: Field<Uint8Array> = {
 const offset = () => integer({ most: MAX_OFFSET, description: 'bytes from the start of the data' });
 
 /** `[{memcmp: {offset, bytes}}]`; null items are refused. */
-function filtersField(): Field<readonly DataFilter[]> {
+function filtersField(): ParamField<readonly DataFilter[]> {
   const one = objectOf({ memcmp: objectOf({ offset: offset(), bytes: pattern }) });
   return {
     schema: orNull(Type.Array(one.schema, { maxItems: MAX_FILTERS, description: 'all have to match' })),

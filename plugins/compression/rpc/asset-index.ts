@@ -13,8 +13,8 @@ import type {
 } from '../../../src/ports/compressed-assets.ts';
 import { CONCURRENT_TREE } from '../indexing/cnft.ts';
 import {
-  type AssetRow,
   absentNote,
+  type CompressedAssetRow,
   type Db,
   LEAF_STATE,
   NOTES,
@@ -33,7 +33,7 @@ const ASSETS_PER_READ = 1_000;
 const MAX_SEARCHED = 2_000_000;
 const SEARCHED_PER_READ = 5_000;
 
-interface IndexedAssetRow extends AssetRow {
+interface IndexedAssetRow extends CompressedAssetRow {
   readonly key: Uint8Array;
   readonly status: string;
   readonly verified_slot: number | null;
@@ -54,7 +54,7 @@ export interface AssetIndexParts {
  * What the index knows of compressed NFTs, for the asset API. A tree is known up to the slot of its newest change, or of its last look-up
  * on the chain: while a block above that slot is missing, it may have changed there, and its assets are withheld.
  */
-export function createAssetIndex({
+export function createCompressedAssets({
   store,
   trees: followed,
   missingTo,

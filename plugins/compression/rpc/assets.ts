@@ -5,9 +5,9 @@ import { type InvalidCode, refusedKey, TOO_MANY_IDS } from '../../../src/ports/c
 import { ASSET_METHODS } from '../../../src/solana/assets/methods.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
-import { type AssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type CompressedAssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { isLeaf, type PathPages } from '../trees/page-book.ts';
-import { type Field, type Fields, invalid, key32, listField, notFound } from './fields.ts';
+import { type Fields, invalid, key32, listField, notFound, type ParamField } from './fields.ts';
 import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from './method.ts';
 import { type DamageGuard, type PathReader, requireProvable } from './path-reader.ts';
 import { distinctBytes } from './records.ts';
@@ -31,7 +31,7 @@ interface AssetProof {
 }
 
 /** Refused with the words of the other methods of the asset API. */
-function idField(description: string): Field<Uint8Array> {
+function idField(description: string): ParamField<Uint8Array> {
   return {
     ...key32(description),
     read: (value, name) => {
@@ -163,7 +163,7 @@ const proofSchema = (): TSchema =>
   });
 
 /** An asset that is in its tree, with its path. */
-interface AssetPath extends Pick<AssetRow, 'id' | 'leaf_index' | 'leaf'> {
+interface AssetPath extends Pick<CompressedAssetRow, 'id' | 'leaf_index' | 'leaf'> {
   readonly tree: Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
   readonly pages: PathPages;
 }

@@ -11,7 +11,7 @@ const MAX_ITEMS = 1000;
 const MAX_CURSOR_CHARACTERS = 128;
 
 /** 32 bytes in base58: a hash, a key or an address. */
-export function key32(description: string): Field<Uint8Array> {
+export function key32(description: string): ParamField<Uint8Array> {
   return {
     schema: s.address(description, s.EXAMPLES.hash),
     absent: null,
@@ -24,7 +24,7 @@ export function key32(description: string): Field<Uint8Array> {
 }
 
 /** 64 bytes in base58; given back as the text, which is canonical. */
-export function signature64(description: string): Field<{ readonly text: string; readonly bytes: Uint8Array }> {
+export function signature64(description: string): ParamField<{ readonly text: string; readonly bytes: Uint8Array }> {
   return {
     schema: s.signature(description),
     absent: null,
@@ -37,7 +37,7 @@ export function signature64(description: string): Field<{ readonly text: string;
 }
 
 /** May be missing or null, and is null then. */
-export function optional<T>(field: Field<T>): Field<T | null> {
+export function optional<T>(field: ParamField<T>): ParamField<T | null> {
   return { ...field, schema: s.orNull(field.schema), absent: { value: null } };
 }
 
@@ -47,7 +47,7 @@ interface IntegerRange {
   readonly description: string;
 }
 
-export function integer({ least = 0, most = Number.MAX_SAFE_INTEGER, description }: IntegerRange): Field<number> {
+export function integer({ least = 0, most = Number.MAX_SAFE_INTEGER, description }: IntegerRange): ParamField<number> {
   const isOpen = most === Number.MAX_SAFE_INTEGER;
   const range = isOpen ? `an integer of at least ${least}` : `an integer between ${least} and ${most}`;
   return {
@@ -76,7 +76,7 @@ interface ListOptions {
 }
 
 /** A list of 1 to 1000 items. Errors name the index of an invalid item. */
-export function listField<T>(field: Field<T>, { items, empty, tooMany }: ListOptions): Field<readonly T[]> {
+export function listField<T>(field: ParamField<T>, { items, empty, tooMany }: ListOptions): ParamField<readonly T[]> {
   return {
     schema: Type.Array(field.schema, {
       maxItems: MAX_ITEMS,
@@ -95,12 +95,12 @@ export function listField<T>(field: Field<T>, { items, empty, tooMany }: ListOpt
 }
 
 /** A nested object. */
-export function objectOf<F extends Fields>(fields: F): Field<Values<F>> {
+export function objectOf<F extends Fields>(fields: F): ParamField<ParamValues<F>> {
   return { schema: schemaOf(fields), absent: null, read: (value, name) => readFields(fields, value, { name }) };
 }
 
 /** Rows of one page; 1000 when absent. */
-export function limit(): Field<number> {
+export function limit(): ParamField<number> {
   return {
     schema: s.orNull(
       Type.Integer({
@@ -120,7 +120,7 @@ export function limit(): Field<number> {
 }
 
 /** End of the page before, base58 of this many bytes; null for the first page. */
-export function cursor(byteCount: number): Field<Uint8Array | null> {
+export function cursor(byteCount: number): ParamField<Uint8Array | null> {
   return {
     // The number of bytes is checked when it is read.
     schema: s.orNull(
@@ -140,7 +140,7 @@ export function cursor(byteCount: number): Field<Uint8Array | null> {
 }
 
 /** A member of the params: its documentation and its parser. */
-export interface Field<T = unknown> {
+export interface ParamField<T = unknown> {
   readonly schema: TSchema;
   /** Default for absent or null; null makes it required. */
   readonly absent: { readonly value: T } | null;
@@ -149,10 +149,12 @@ export interface Field<T = unknown> {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: fields of all types; `Values` restores the type of each.
-export type Fields = Readonly<Record<string, Field<any>>>;
+export type Fields = Readonly<Record<string, ParamField<any>>>;
 
 /** The values read from an object of such fields. */
-export type Values<F extends Fields> = { readonly [Name in keyof F]: F[Name] extends Field<infer T> ? T : never };
+export type ParamValues<F extends Fields> = {
+  readonly [Name in keyof F]: F[Name] extends ParamField<infer T> ? T : never;
+};
 
 interface ReadOptions {
   /** Name of the object itself, when it is a member of another one. */
@@ -162,7 +164,7 @@ interface ReadOptions {
 }
 
 /** Reads an object. Errors: -32602 that names the member. */
-export function readFields<F extends Fields>(fields: F, given: unknown, options: ReadOptions = {}): Values<F> {
+export function readFields<F extends Fields>(fields: F, given: unknown, options: ReadOptions = {}): ParamValues<F> {
   const { name = '', tolerant = false } = options;
   const prefix = name === '' ? '' : `${name}.`;
   if (!isPlainObject(given))
@@ -178,7 +180,7 @@ export function readFields<F extends Fields>(fields: F, given: unknown, options:
     else if (field.absent !== null) values[member] = field.absent.value;
     else throw invalid(`field '${prefix}${member}' is required`);
   }
-  return values as Values<F>;
+  return values as ParamValues<F>;
 }
 
 /** The schema of such an object, for the documents. */

@@ -12,7 +12,16 @@ import {
 } from '../../../src/plugin/plugin.ts';
 import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import type { Completeness } from './completeness.ts';
-import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
+import {
+  type Fields,
+  integer,
+  invalid,
+  optional,
+  type ParamValues,
+  readFields,
+  schemaOf,
+  unavailable,
+} from './fields.ts';
 
 /** Dependencies of all methods. */
 export interface MethodParts {
@@ -163,7 +172,7 @@ export interface ParamsForm<F extends Fields> {
 /** Accepted by every method. */
 const common = { minContextSlot: optional(integer({ description: 'waits up to 2 s until this slot is indexed' })) };
 
-export type ParsedParams<F extends Fields> = Values<F> & Values<typeof common>;
+export type ParsedParams<F extends Fields> = ParamValues<F> & ParamValues<typeof common>;
 
 /** Reads `params`: an object, an array with exactly one object, or a bare list. Errors: -32602. */
 export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (params: unknown) => ParsedParams<F> {

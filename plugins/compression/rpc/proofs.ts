@@ -3,7 +3,7 @@ import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Log, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
 import { eachSibling, GROUP_LEVELS } from '../../../src/solana/merkle/path.ts';
 import { LIGHT_ADDRESS_TREE } from '../../../src/solana/programs.ts';
-import { type AccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type CompressedAccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { isLeaf, leadsToRoot, type PathPages } from '../trees/page-book.ts';
 import type { NewTree } from '../trees/tree-book.ts';
@@ -221,7 +221,9 @@ type TreeColumns = Pick<
 >;
 
 /** An account, its tree, and the successor of that tree. */
-export interface ProvableAccount extends Pick<AccountRow, 'hash' | 'leaf_index' | 'queued' | 'spent'>, TreeColumns {
+export interface ProvableAccount
+  extends Pick<CompressedAccountRow, 'hash' | 'leaf_index' | 'queued' | 'spent'>,
+    TreeColumns {
   readonly next_type: number | null;
   readonly next_queue: Uint8Array | null;
 }

@@ -3,15 +3,15 @@ import { Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { HASH_BYTES, offsetOf, pageKey, pageOf, pathPages } from '../../../src/solana/merkle/path.ts';
-import type { AccountRow, Db, TreeRow } from '../store/tables.ts';
+import type { CompressedAccountRow, Db, TreeRow } from '../store/tables.ts';
 import { type Hashing, hashChains } from '../trees/hashing.ts';
 import { leafOf, type PageNodes, type PathPages } from '../trees/page-book.ts';
 import { type LowElement, lowElements, type UnseenTree } from './address-paths.ts';
-import { type Field, integer, invalid, objectOf, optional } from './fields.ts';
+import { integer, invalid, objectOf, optional, type ParamField } from './fields.ts';
 import type { PathReader } from './path-reader.ts';
 import { orNull } from './records.ts';
 
-type Element = Pick<AccountRow, 'hash' | 'leaf_index' | 'nullifier' | 'nullifier_index' | 'tx_hash'>;
+type Element = Pick<CompressedAccountRow, 'hash' | 'leaf_index' | 'nullifier' | 'nullifier_index' | 'tx_hash'>;
 
 interface ReadQueue {
   readonly query: QueueQuery;
@@ -259,8 +259,8 @@ export interface QueueQuery {
 }
 
 /** One queue of a tree. Errors: -32602 `Too many queue elements requested …`. */
-export function queueWish(description: string, defaultBatch: number): Field<QueueQuery | null> {
-  const limit: Field<number> = {
+export function queueWish(description: string, defaultBatch: number): ParamField<QueueQuery | null> {
+  const limit: ParamField<number> = {
     schema: Type.Integer({ minimum: 1, maximum: MAX_ELEMENTS, description: 'most elements', examples: [100] }),
     absent: null,
     read: (value, name) => {

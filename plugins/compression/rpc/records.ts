@@ -4,7 +4,7 @@ import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { PackedRows } from '../../../src/ports/raw-query.ts';
 import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
 import { EXAMPLES } from '../../../src/solana/schemas.ts';
-import { type AccountRow, type Db, type TokenAccountRow, u64Of, type ValueAtSlot } from '../store/tables.ts';
+import { type CompressedAccountRow, type Db, type TokenAccountRow, u64Of, type ValueAtSlot } from '../store/tables.ts';
 
 /** 1: methods without a suffix; 2: methods that end in V2. */
 export type RecordVersion = 1 | 2;
@@ -90,7 +90,7 @@ export function tokenRecord({ mint, owner, amount, delegate, state, tlv }: Recor
 /** An account with the known facts about its tree. */
 export interface FullAccount
   extends Pick<
-    AccountRow,
+    CompressedAccountRow,
     | 'hash'
     | 'leaf_index'
     | 'owner'
@@ -148,7 +148,7 @@ export function selectAccounts(db: Db) {
 /** An account with what its record says of its tree: `tree_key`, and from the second version on all others. */
 export interface RecordRow
   extends Pick<
-    AccountRow,
+    CompressedAccountRow,
     | 'hash'
     | 'leaf_index'
     | 'owner'

@@ -14,7 +14,7 @@ import {
 import { OWN_WORK } from '../../../src/ports/access.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import type { CompressionConfig } from '../config.ts';
-import { createRepeats } from '../repeat.ts';
+import { createPeriodicWork } from '../repeat.ts';
 import { UNDONE } from '../store/row-book.ts';
 import { type Db, migrations, NOTES, readAtOneSlot, readNote, type Tables, writeNote } from '../store/tables.ts';
 
@@ -43,7 +43,7 @@ export const snapshotSchema = (): number => migrations.at(-1)?.version ?? 0;
 export function createSnapshotKeeper(parts: KeeperParts): SnapshotKeeper {
   const { store, config, clock, log } = parts;
   const { snapshotDir: folder, snapshotEverySlots } = config;
-  const repeats = createRepeats(clock, log);
+  const repeats = createPeriodicWork(clock, log);
   let lastSlot: number | null = null;
 
   async function save(signal: AbortSignal, dueAfter: number): Promise<void> {

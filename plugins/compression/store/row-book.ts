@@ -1,7 +1,7 @@
 import { CompiledQuery } from 'kysely';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
-import type { AccountRow, Tables, TokenAccountRow, TreeRow } from './tables.ts';
+import type { CompressedAccountRow, Tables, TokenAccountRow, TreeRow } from './tables.ts';
 
 /** The row before this transaction; null: it did not exist. */
 export interface RowChange<Row> {
@@ -51,7 +51,7 @@ function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }
 
-export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape<Row>): RowBook<Row> {
+export function createRowBook<Row extends object>(tx: StoreTx, shape: RowShape<Row>): RowBook<Row> {
   const entries = new Map<string, RowEntry<Row>>();
   const keyValues = (row: Row): readonly SqlValue[] => shape.key.map((column) => row[column] as SqlValue);
 
@@ -103,7 +103,7 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape
 /** Deletes, updates and inserts, each in batches in the order of their keys. */
 export async function writeChanges<Row extends object>(
   tx: StoreTx,
-  shape: TableShape<Row>,
+  shape: RowShape<Row>,
   changes: readonly Pick<RowChange<Row>, 'key' | 'before' | 'now'>[],
 ): Promise<void> {
   const columns = [...shape.key, ...shape.mutable, ...shape.fixed];
@@ -132,7 +132,7 @@ function sortKey([first, second]: readonly SqlValue[]): string {
 }
 
 /** How the rows of a table are found, written and restored. */
-export interface TableShape<Row> {
+export interface RowShape<Row> {
   readonly name: keyof Tables;
   readonly key: readonly (keyof Row & string)[];
   /** The other columns that may change once a row exists. */
@@ -148,9 +148,9 @@ const shape = <Name extends keyof Tables>(
   key: readonly (keyof Tables[Name] & string)[],
   mutable: readonly (keyof Tables[Name] & string)[],
   fixed: readonly (keyof Tables[Name] & string)[] = [],
-): TableShape<Tables[Name]> => ({ name, key, mutable, fixed });
+): RowShape<Tables[Name]> => ({ name, key, mutable, fixed });
 
-export const TREES: TableShape<TreeRow> = shape(
+export const TREES: RowShape<TreeRow> = shape(
   'compression_trees',
   ['id'],
   [
@@ -160,11 +160,11 @@ export const TREES: TableShape<TreeRow> = shape(
   ['key', 'type'],
 );
 
-const blind = <Row>(table: TableShape<Row>): TableShape<Row> => ({ ...table, blind: true });
+const blind = <Row>(table: RowShape<Row>): RowShape<Row> => ({ ...table, blind: true });
 
 export const FOREIGN = shape('compression_foreign', ['key'], [], ['slot', 'reason']);
 
-export const ACCOUNTS: TableShape<AccountRow> = shape(
+export const ACCOUNTS: RowShape<CompressedAccountRow> = shape(
   'compression_accounts',
   ['hash'],
   ['seq', 'spent', 'slot_spent', 'spent_by', 'queued', 'nullifier', 'nullifier_index', 'tx_hash', 'nullified'],
@@ -174,7 +174,7 @@ export const ACCOUNTS: TableShape<AccountRow> = shape(
   ],
 );
 
-export const TOKEN_ACCOUNTS: TableShape<TokenAccountRow> = shape(
+export const TOKEN_ACCOUNTS: RowShape<TokenAccountRow> = shape(
   'compression_token_accounts',
   ['hash'],
   ['spent'],
@@ -211,7 +211,7 @@ export const BLOCKS = blind(shape('compression_blocks', ['slot'], ['block_time']
 export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 
 /** All tables that a block changes and a revert restores, except pages. Stored undo rows contain indexes into this list: append only. */
-export const UNDONE: readonly TableShape<never>[] = [
+export const UNDONE: readonly RowShape<never>[] = [
   TREES,
   FOREIGN,
   ACCOUNTS,
@@ -231,7 +231,7 @@ export const UNDONE: readonly TableShape<never>[] = [
   ASSETS,
   METADATA,
   CHANGES,
-] as unknown as readonly TableShape<never>[];
+] as unknown as readonly RowShape<never>[];
 
 /** Rows per statement: few distinct statement texts, within the limits of the engines. */
 export const KEYS_PER_STATEMENT = 500;
@@ -239,7 +239,7 @@ export const KEYS_PER_STATEMENT = 500;
 /** Runs a statement on the rows with these keys. */
 async function withKeys<Row>(
   tx: StoreTx,
-  shape: TableShape<Row>,
+  shape: RowShape<Row>,
   action: 'select *' | 'delete',
   keys: readonly (readonly SqlValue[])[],
 ): Promise<Row[]> {
@@ -270,7 +270,7 @@ function cachedStatement(name: string, make: () => string): string {
   return made;
 }
 
-function listText({ name, key }: TableShape<never>, action: string, count: number): string {
+function listText({ name, key }: RowShape<never>, action: string, count: number): string {
   return cachedStatement(`${action} ${name} ${count}`, () => {
     const one = key.length === 1 ? '?' : `(${key.map(() => '?').join(',')})`;
     const list = Array.from({ length: count }, () => one).join(',');
@@ -281,7 +281,7 @@ function listText({ name, key }: TableShape<never>, action: string, count: numbe
 }
 
 /** PostgreSQL takes one array per column of the key: one text for any number of keys. */
-function arrayText({ name, key }: TableShape<never>, action: string, first: readonly SqlValue[]): string {
+function arrayText({ name, key }: RowShape<never>, action: string, first: readonly SqlValue[]): string {
   return cachedStatement(`${action} ${name}`, () => {
     const arrays = key.map((_, at) => `$${at + 1}::${TYPES[typeof first[at]] ?? 'bytea'}[]`);
     return key.length === 1

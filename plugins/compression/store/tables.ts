@@ -38,7 +38,7 @@ export interface TreeRow {
 export const SPENT = { no: 0, yes: 1, unverified: 2 } as const;
 
 /** Amounts and lamports are u64: 8 big-endian bytes, which sort like numbers. */
-export interface AccountRow {
+export interface CompressedAccountRow {
   hash: Uint8Array;
   /** Id of its tree. */
   tree: number;
@@ -90,7 +90,7 @@ export interface TokenAccountRow {
 export const LEAF_STATE = { present: 0, burnt: 1, redeemed: 2, unknown: 3 } as const;
 
 /** The asset of a concurrent tree. Hashes and keys are 32 bytes. */
-export interface AssetRow {
+export interface CompressedAssetRow {
   id: Uint8Array;
   tree: number;
   leaf_index: number;
@@ -124,7 +124,7 @@ export interface Tables {
   /** Nodes in pages of six levels: id = tree * 2^37 + `pageKey`; the bytes end with a CRC-32 (big-endian) of the rest. */
   compression_pages: { id: number; bytes: Uint8Array };
   compression_roots: { tree: number; seq: number; root: Uint8Array; slot: number };
-  compression_accounts: AccountRow;
+  compression_accounts: CompressedAccountRow;
   compression_token_accounts: TokenAccountRow;
   compression_balances: { owner: Uint8Array; lamports: Uint8Array };
   compression_token_balances: { owner: Uint8Array; mint: Uint8Array; amount: Uint8Array };
@@ -142,7 +142,7 @@ export interface Tables {
   compression_address_queue: { tree: number; queue_index: number; address: Uint8Array };
   /** Events of a tree that cannot be applied yet: an earlier one is missing, or the tree is diverged. `body` is JSON. */
   compression_pending: { tree: number; seq: number; kind: string; slot: number; body: string };
-  compression_assets: AssetRow;
+  compression_assets: CompressedAssetRow;
   /** Metadata of assets by their data hash, in the bytes that have it. Many assets may share it. */
   compression_metadata: { hash: Uint8Array; body: Uint8Array };
   /** Changes of leaves. `operation`: the instruction of Bubblegum, empty when it is unknown. */

@@ -49,15 +49,15 @@ export interface ChainRoot {
 
 /** Reads tree accounts. Errors of all: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
 export interface TreeReader {
-  one(key: Uint8Array, options?: ReadOptions): Promise<TreeAnswer>;
+  one(key: Uint8Array, options?: TreeReadOptions): Promise<TreeAnswer>;
   /** All trees of the program, without foreign ones. Nodes may refuse this call. */
-  all(options?: ReadOptions): Promise<ChainTree[]>;
+  all(options?: TreeReadOptions): Promise<ChainTree[]>;
   /** The root that the tree had at a sequence number: reliable while it is one of the newest `capacity`. */
   rootAt(
     tree: { readonly key: Uint8Array; readonly type: number },
     seq: number,
     capacity: number,
-    options?: ReadOptions,
+    options?: TreeReadOptions,
   ): Promise<ChainRoot>;
 }
 
@@ -204,7 +204,7 @@ const undeclared = (tree: string) =>
 
 const TIMEOUT_MS = 10_000;
 
-export interface ReadOptions {
+export interface TreeReadOptions {
   readonly signal?: AbortSignal;
   /** A node below this slot refuses (CHAIN_RPC_ERROR). */
   readonly minSlot?: number;
@@ -222,7 +222,7 @@ interface AccountSlice {
 }
 
 /** Reads a part of an account. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
-type SliceReader = (key: Uint8Array, offset: number, length: number, options: ReadOptions) => Promise<AccountSlice>;
+type SliceReader = (key: Uint8Array, offset: number, length: number, options: TreeReadOptions) => Promise<AccountSlice>;
 
 export function createSliceReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): SliceReader {
   return async (key, offset, length, { signal, minSlot }) =>

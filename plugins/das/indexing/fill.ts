@@ -20,7 +20,15 @@ import { metadataPlaces } from '../../../src/solana/addresses.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { type AccountFilter, type AccountSource, placesOf } from '../source.ts';
 import { closeOver, type FollowedSets, readFollowed } from './processor.ts';
-import { accountRows, assetRows, bumpsOf, bytesOf, createReadBook, createStoredSource, readState } from './stored.ts';
+import {
+  accountRows,
+  assetRows,
+  bumpsOf,
+  bytesOf,
+  createReadBook,
+  createStoredSource,
+  readIndexState,
+} from './stored.ts';
 import {
   type AssetRow,
   type Db,
@@ -56,7 +64,7 @@ const REACH_EVERY_MS = 100;
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 300_000;
 
-export interface Followed {
+export interface FollowedKey {
   readonly kind: FollowKind;
   /** Base58. */
   readonly key: string;
@@ -80,10 +88,14 @@ export interface FillParts {
  * that touch it from then on have it read again, then read at or above the registered slot, then written where nothing newer is stored.
  * What is stored already is not read again, so it can be stopped at any moment. `later`: no block was indexed yet.
  */
-export async function fill(parts: FillParts, { kind, key }: Followed, signal: AbortSignal): Promise<'done' | 'later'> {
+export async function fillFollowed(
+  parts: FillParts,
+  { kind, key }: FollowedKey,
+  signal: AbortSignal,
+): Promise<'done' | 'later'> {
   const { store } = parts;
   const db = store.read as Db;
-  const { slot, current_from } = await readState(db);
+  const { slot, current_from } = await readIndexState(db);
   if (slot === null) return 'later';
   const row = await db
     .selectFrom('das_followed')
@@ -159,7 +171,7 @@ const TO_COLLECTION = [8, 7, 6] as const;
 /** Ids of the assets, of the upstream. */
 async function findRoots(
   { store, source: sourceAt }: FillParts,
-  { kind, key }: Followed,
+  { kind, key }: FollowedKey,
   isCoreOnly: boolean,
   slot: number,
   signal: AbortSignal,
@@ -252,7 +264,7 @@ async function followCollections(
 async function fillBatch(
   parts: FillParts,
   given: readonly string[],
-  holders: Followed | null,
+  holders: FollowedKey | null,
   from: number,
   signal: AbortSignal,
 ): Promise<void> {
@@ -285,7 +297,7 @@ async function fillBatch(
   });
 }
 
-async function holdersOf(source: AccountSource, { kind, key }: Followed) {
+async function holdersOf(source: AccountSource, { kind, key }: FollowedKey) {
   if (kind === 'owner') return await source.ofOwner(key);
   const program = (await source.accounts([key])).get(key)?.owner;
   return program === TOKEN_PROGRAM || program === TOKEN_2022_PROGRAM ? await source.ofMint(key, program) : [];
@@ -333,7 +345,7 @@ async function register({ store }: FillParts, ids: readonly string[]): Promise<n
 /** Waits for the block that accounts were read at, so that they need not be read again because of it. */
 async function reach({ store, clock }: FillParts, slot: number, signal: AbortSignal): Promise<void> {
   const until = clock.monotonic() + REACH_MS;
-  while (((await readState(store.read as Db)).slot ?? 0) < slot && clock.monotonic() < until)
+  while (((await readIndexState(store.read as Db)).slot ?? 0) < slot && clock.monotonic() < until)
     await clock.sleep(REACH_EVERY_MS, signal);
 }
 
@@ -491,7 +503,7 @@ export function createFillJobs(
     );
   }
 
-  async function startJobs(tx: StoreTx, payloads: readonly (Followed | typeof SWEEP)[]): Promise<void> {
+  async function startJobs(tx: StoreTx, payloads: readonly (FollowedKey | typeof SWEEP)[]): Promise<void> {
     const jobs = payloads.map((payload) => {
       return { kind: JOB_KIND, key: `${payload.kind} ${payload.key}`, group: 'das', payload };
     });
@@ -540,13 +552,13 @@ export function createFillJobs(
       timeoutMs: TIMEOUT_MS,
       leaseMs: LEASE_MS,
       async run(job, _prepared, signal) {
-        const followed = job.payload as Followed | typeof SWEEP;
+        const followed = job.payload as FollowedKey | typeof SWEEP;
         try {
           if (followed.kind === 'sweep') {
             await sweep(parts, signal);
             return { kind: 'done' };
           }
-          if ((await fill(parts, followed, signal)) === 'done') return { kind: 'done' };
+          if ((await fillFollowed(parts, followed, signal)) === 'done') return { kind: 'done' };
           return { kind: 'retry', runAt: clock.now() + WAIT_MS, error: 'waits for a block', uncounted: true };
         } catch (error) {
           signal.throwIfAborted();

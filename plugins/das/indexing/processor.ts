@@ -26,7 +26,7 @@ import {
 } from '../../../src/solana/programs.ts';
 import { findAccounts, groupOf } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
-import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readState } from './stored.ts';
+import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readIndexState } from './stored.ts';
 import { type AccountRow, type Db, FILL, FLAG, type FollowKind, hexOf, LIST, listKeys, readListed } from './tables.ts';
 import { keepUndo, recheck, revertBlock, writeReads } from './write.ts';
 
@@ -214,7 +214,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
     const { slot } = block;
     const { dialect } = store;
     const read = store.read as Db;
-    const { version } = await readState(read);
+    const { version } = await readIndexState(read);
     const followed = await followedAt(read, version);
     if (followed.isEmpty) return null;
     const touched = touchedBy(block, followed);
@@ -371,7 +371,7 @@ export function createDasProcessor({ store, source: sourceAt, fill }: ProcessorP
       if (how?.isFinal !== true) await keepUndo(tx, { slot: block.slot, version }, written);
     },
     async revert(tx, { slot, parentSlot }) {
-      const { slot: newest, version } = await readState(tx.db as Db);
+      const { slot: newest, version } = await readIndexState(tx.db as Db);
       if (newest === null) return;
       await revertBlock(tx, slot, parentSlot, version);
       await (tx.db as Db).updateTable('das_state').set({ slot: parentSlot }).where('id', '=', 1).execute();

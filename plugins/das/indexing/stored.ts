@@ -36,7 +36,7 @@ export const bytesOf = (key: string): Uint8Array => decode32(key) as Uint8Array;
 export const bumpsOf = (mint: string, { metadata, edition }: AssetPlaces): number =>
   metadataBumps(bytesOf(mint), { metadata: bytesOf(metadata), edition: bytesOf(edition) });
 
-export async function readState(db: Db): Promise<Tables['das_state']> {
+export async function readIndexState(db: Db): Promise<Tables['das_state']> {
   return await db.selectFrom('das_state').selectAll().where('id', '=', 1).executeTakeFirstOrThrow();
 }
 
@@ -140,7 +140,7 @@ export function createStoredSource({ db, dialect, others, book, isReady, state: 
   }
 
   async function current(): Promise<{ readonly from: number }> {
-    state ??= readState(db);
+    state ??= readIndexState(db);
     const { slot, current_from } = await state;
     return { from: slot === null ? Number.MAX_SAFE_INTEGER : current_from };
   }
@@ -469,7 +469,7 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
       return rows.map(({ id }) => encode32(id));
     },
     async count(kind, key, having) {
-      const { revision } = await readState(db);
+      const { revision } = await readIndexState(db);
       const name = `${kind} ${key} ${having}`;
       const known = counts.get(name);
       if (known?.revision === revision) return known.count;
@@ -493,6 +493,6 @@ export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'versio
       return createStoredSource({ db, dialect, others, isReady, state });
     },
     kept,
-    slot: async () => (await readState(db)).slot ?? 0,
+    slot: async () => (await readIndexState(db)).slot ?? 0,
   };
 }

@@ -129,7 +129,7 @@ export const LIST_NAME_BYTES = 1 + LIST_KEY_BYTES;
 export const hexOf = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 
-export interface Listed {
+export interface ListEntry {
   readonly kind: number;
   readonly flags: number;
   /** See `listKey`. */
@@ -138,7 +138,7 @@ export interface Listed {
 
 const LISTED_BYTES = 2 + LIST_KEY_BYTES;
 
-export function packListed(rows: readonly Listed[]): Uint8Array {
+export function packListed(rows: readonly ListEntry[]): Uint8Array {
   const bytes = new Uint8Array(rows.length * LISTED_BYTES);
   rows.forEach(({ kind, flags, key }, at) => {
     bytes.set([kind, flags], at * LISTED_BYTES);
@@ -147,7 +147,7 @@ export function packListed(rows: readonly Listed[]): Uint8Array {
   return bytes;
 }
 
-export function readListed(bytes: Uint8Array): Listed[] {
+export function readListed(bytes: Uint8Array): ListEntry[] {
   return Array.from({ length: bytes.length / LISTED_BYTES }, (_, at) => {
     const start = at * LISTED_BYTES;
     const key = bytes.subarray(start + 2, start + LISTED_BYTES);

@@ -6,7 +6,7 @@ import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
 import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
-import { assetOf, type FoundAsset, findAccounts, idOf, type ReadOptions } from '../read-assets.ts';
+import { type AssetReadOptions, assetOf, type FoundAsset, findAccounts, idOf } from '../read-assets.ts';
 import { accountRows, assetRows, bumpsOf, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
 import {
   type AccountRow,
@@ -17,7 +17,7 @@ import {
   hexOf,
   KEPT_CHANGES,
   LIST,
-  type Listed,
+  type ListEntry,
   listKey,
   listName,
   pack,
@@ -29,7 +29,7 @@ import {
 } from './tables.ts';
 
 /** What an asset is listed by; nothing of it comes from documents. */
-export const FACTS: ReadOptions = {
+export const FACTS: AssetReadOptions = {
   dialect: 'hosted',
   showFungible: true,
   showUnverifiedCollections: true,
@@ -236,8 +236,8 @@ async function putAssets(
 }
 
 /** Lists that an asset came into or left, or in which it has other flags. */
-function changedLists(old: readonly Listed[], now: readonly Listed[]): Uint8Array[] {
-  const isIn = (list: readonly Listed[], { kind, flags, key }: Listed) =>
+function changedLists(old: readonly ListEntry[], now: readonly ListEntry[]): Uint8Array[] {
+  const isIn = (list: readonly ListEntry[], { kind, flags, key }: ListEntry) =>
     list.some((one) => one.kind === kind && one.flags === flags && Buffer.compare(one.key, key) === 0);
   const changed = [...old.filter((one) => !isIn(now, one)), ...now.filter((one) => !isIn(old, one))];
   return changed.map(({ kind, key }) => listName(kind, key));
@@ -334,7 +334,7 @@ function isIncomplete(
 }
 
 /** By what an asset is listed. A Core asset has the authority of its collection, and is found by that. */
-function listedOf(found: FoundAsset): Listed[] {
+function listedOf(found: FoundAsset): ListEntry[] {
   const asset = assetOf(found, null, 0, FACTS) as Asset;
   const { ownership, grouping, creators, authorities } = asset;
   const isFungible = ownership.ownership_model === 'token';
@@ -352,7 +352,7 @@ function listedOf(found: FoundAsset): Listed[] {
     ]),
     ...(inherits ? [] : authorities).map(({ address }): [number, string, number] => [LIST.authority, address, base]),
   ];
-  const distinct = new Map<string, Listed>();
+  const distinct = new Map<string, ListEntry>();
   for (const [kind, address, flags] of listed) {
     const key = decode32(address);
     const name = `${kind} ${address}`;

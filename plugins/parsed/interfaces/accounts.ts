@@ -12,7 +12,7 @@ import {
 import { meaningOfRefusal } from '../../../src/solana/node-errors.ts';
 import type { Asker, FetchTransactions } from '../fetch.ts';
 import type { SignatureList, SignatureRow } from '../revisions.ts';
-import type { Changes } from './versions.ts';
+import type { ProgramChanges } from './versions.ts';
 
 export type CallOptions = Asker & { readonly timeoutMs: number } & Pick<
     ChainCallOptions,
@@ -72,7 +72,7 @@ export async function readChanges(
   fetch: FetchTransactions,
   { program, slot, after }: { readonly program: string; readonly slot: number; readonly after: number },
   options: CallOptions,
-): Promise<Changes> {
+): Promise<ProgramChanges> {
   const listers = new Set<string>();
   const lists = await listBoth(reader, program, slot, options, listers);
   const rows = lists

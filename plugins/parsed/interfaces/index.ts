@@ -28,7 +28,7 @@ import {
   newestOf,
   type Published,
   placeOf,
-  type Slots,
+  type SlotSpan,
 } from './versions.ts';
 
 export { MEMORY_PER_CHARACTER, shareOf } from './cache.ts';
@@ -124,7 +124,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
   /**
    * Reads former interfaces where slots within these bounds have none that is known. Once is enough until others are replaced.
    */
-  async function lookBack(program: string, slots: Slots, lesson: Lesson): Promise<void> {
+  async function lookBack(program: string, slots: SlotSpan, lesson: Lesson): Promise<void> {
     const { reader, used, asker } = lesson;
     let known = used.get(program);
     if (known === undefined || !hasGap(known, slots)) return;

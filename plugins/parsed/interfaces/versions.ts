@@ -38,7 +38,7 @@ export const NO_HASH = '?';
 const FINAL_SLOTS = 64;
 
 /** When the accounts of a program were changed. */
-export interface Changes {
+export interface ProgramChanges {
   /** Oldest first. */
   readonly slots: readonly number[];
   /** There are no others after this slot. */
@@ -46,7 +46,7 @@ export interface Changes {
 }
 
 /** The first and the last slot of transactions that need an interface. */
-export interface Slots {
+export interface SlotSpan {
   readonly oldest: number;
   readonly newest: number;
 }
@@ -59,7 +59,7 @@ export const hashOf = (text: string | null): string =>
 export const isInDoubt = ({ doubted, versions }: Published): boolean => doubted !== undefined || versions.length === 0;
 
 /** Whether a slot within these, and not above the last reading, has no version that is certain. */
-export function hasGap(known: Published, { oldest, newest }: Slots): boolean {
+export function hasGap(known: Published, { oldest, newest }: SlotSpan): boolean {
   const { versions, checkedSlot } = known.doubted ?? known;
   // Most programs publish nothing, and few have withdrawn an interface: only a call for all slots looks for former versions.
   if (oldest > 0 && versions.length > 0 && versions.every(({ hash }) => hash === '')) return false;
@@ -141,7 +141,11 @@ export function finalOf(stored: Published): Published {
 }
 
 /** Doubts end where the history of the accounts has the changes that are stored, or does not reach them. */
-export function judge(known: Published | undefined, { slots, since }: Changes, hash: string): Published | undefined {
+export function judge(
+  known: Published | undefined,
+  { slots, since }: ProgramChanges,
+  hash: string,
+): Published | undefined {
   const doubted = known?.doubted;
   if (doubted === undefined) return known;
   const isLater = since > doubted.checkedSlot || slots.some((change) => change > doubted.checkedSlot);
@@ -154,7 +158,7 @@ export function judge(known: Published | undefined, { slots, since }: Changes, h
 /** Since when the content that was read in `slot` is valid, and the versions before it with their ends. */
 export function placeOf(
   known: Published | undefined,
-  { slots, since }: Changes,
+  { slots, since }: ProgramChanges,
   { slot, hash }: { readonly slot: number; readonly hash: string },
 ): { readonly from: number; readonly before: readonly PublishedVersion[] } {
   if (known === undefined) return { from: Math.min(Math.max(slots.at(-1) ?? 0, since + 1), slot), before: [] };

@@ -14,7 +14,7 @@ import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
 import { until } from '../../../test/helpers/until.ts';
 import { createSockets } from './handler.ts';
-import type { Hub } from './hub.ts';
+import type { SubscriptionHub } from './hub.ts';
 
 const WAIT = { timeout: 20_000 };
 const PING_MS = 30_000;
@@ -43,7 +43,7 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
   const clock = createManualClock();
   const log = createMemoryLog();
   const held = new Set<string>();
-  const hub: Hub = {
+  const hub: SubscriptionHub = {
     subscribe(call, subscriber) {
       const key = `${call.method} ${call.paramsText}`;
       held.add(key);

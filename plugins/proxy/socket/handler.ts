@@ -13,7 +13,7 @@ import type {
 import type { Clock, Metrics, Price } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, StreamMeter } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
-import type { Hub } from './hub.ts';
+import type { SubscriptionHub } from './hub.ts';
 import { IncomingMessages } from './incoming.ts';
 import { isKeepAlive } from './link.ts';
 import {
@@ -29,7 +29,7 @@ const PRODUCT = 'laserstreamWebsocket';
 const BYTES_PER_PRICE = 100_000;
 
 export interface SocketsParts {
-  readonly hub: () => Hub | null;
+  readonly hub: () => SubscriptionHub | null;
   /** Subscriptions that need no upstream; null: there are none. */
   readonly followed: FollowedSubscriptions | null;
   readonly config: ProxyConfig['websocket'];

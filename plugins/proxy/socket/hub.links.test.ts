@@ -9,7 +9,7 @@ import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import { createHub, createLinks, type LinksParts, type Subscriber } from './hub.ts';
+import { createLinks, createSubscriptionHub, type LinksParts, type Subscriber } from './hub.ts';
 import { createLink, type LinkSubscription, type SubscriptionCall } from './link.ts';
 import { createOutlet } from './subscriptions.ts';
 
@@ -209,7 +209,7 @@ test('late messages of a cut socket are ignored', () => {
 
 test('a subscription that moved and gets no answer moves again', async () => {
   const { parts, opened, clock } = startPool(['a', 'b']);
-  const hub = createHub({ ...parts, metrics: createMetricsRegistry().scope('x') });
+  const hub = createSubscriptionHub({ ...parts, metrics: createMetricsRegistry().scope('x') });
   let notified = 0;
   const notify = () => {
     notified += 1;
@@ -304,7 +304,7 @@ test('subscriptions leave an unhealthy upstream when a healthy one exists', () =
 
 test('a subscription has a deadline for its acceptance, and ends with its last client', async () => {
   const { parts, opened, clock } = startPool(['a']);
-  const hub = createHub({ ...parts, metrics: createMetricsRegistry().scope('x') });
+  const hub = createSubscriptionHub({ ...parts, metrics: createMetricsRegistry().scope('x') });
   const told: string[] = [];
   const subscriber: Subscriber = {
     accepted: () => void told.push('accepted'),
@@ -332,7 +332,7 @@ test('a subscription has a deadline for its acceptance, and ends with its last c
 /** A subscription that was unanswered when its link broke, and the messages to its client. Calls `onProbe` for each probe and control. */
 async function suspected(onProbe: (control: FakeSocket, probe: () => FakeSocket) => void, tries: number) {
   const { parts, opened, clock } = startPool(['a']);
-  const hub = createHub({
+  const hub = createSubscriptionHub({
     ...parts,
     limits: { ...parts.limits, subscribeTimeoutMs: 600_000 },
     metrics: createMetricsRegistry().scope('x'),

@@ -16,7 +16,13 @@ import {
   type NodeErrorMeaning,
 } from '../../../src/solana/node-errors.ts';
 import type { ProxyConfig } from '../config.ts';
-import { createLink, isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
+import {
+  createLink,
+  isReceivedNotice,
+  type LinkSubscription,
+  type SubscriptionCall,
+  type UpstreamLink,
+} from './link.ts';
 import { createRepeats, type Repeats } from './repeats.ts';
 
 /** One client's interest in a subscription. */
@@ -31,7 +37,7 @@ export interface Subscriber {
 }
 
 /** Shares identical subscriptions of all clients and keeps them alive across upstreams. */
-export interface Hub {
+export interface SubscriptionHub {
   /** Calls back synchronously or later. The returned function unsubscribes. `owner`: name of its project. */
   subscribe(call: SubscriptionCall, subscriber: Subscriber, owner?: string): () => void;
   close(): void;
@@ -52,7 +58,7 @@ interface SharedSubscription {
   /** An upstream accepted it in isolation. */
   cleared: boolean;
   leaveQuarantine: () => void;
-  link: Link | null;
+  link: UpstreamLink | null;
   readonly refusedBy: Set<string>;
   /** The most useful refusal of upstreams, before any accepted it. */
   refusal: Refusal | null;
@@ -66,7 +72,7 @@ interface Refusal {
   readonly errorText: string;
 }
 
-export function createHub(parts: HubParts): Hub {
+export function createSubscriptionHub(parts: HubParts): SubscriptionHub {
   const { clock } = parts;
   const all = new Map<string, SharedSubscription>();
   const byPlaced = new Map<LinkSubscription, SharedSubscription>();
@@ -304,8 +310,8 @@ export interface LinksParts {
   lost(label: string, subscriptions: readonly LinkSubscription[], suspects: readonly LinkSubscription[]): void;
 }
 
-export type Placement =
-  | { readonly kind: 'link'; readonly link: Link }
+export type LinkPlacement =
+  | { readonly kind: 'link'; readonly link: UpstreamLink }
   /** All upstreams are cooling down; the shortest cool-down ends after `ms`. */
   | { readonly kind: 'rest'; readonly ms: number }
   /** Every socket of every upstream is full. */
@@ -319,9 +325,9 @@ export interface Links {
    * A link with room, on the best upstream that is not in `refusedBy`. `isSmall`: for a project below its fair share; one more socket
    * per upstream is reserved for those.
    */
-  place(refusedBy: ReadonlySet<string>, isSmall?: boolean): Placement;
+  place(refusedBy: ReadonlySet<string>, isSmall?: boolean): LinkPlacement;
   /** A separate link for one subscription; null when no upstream is available. `lost` receives whether it had opened. */
-  probe(lost: (wasOpen: boolean) => void): Link | null;
+  probe(lost: (wasOpen: boolean) => void): UpstreamLink | null;
   size(): number;
   close(): void;
 }
@@ -337,13 +343,13 @@ interface UpstreamPause {
 
 export function createLinks(parts: LinksParts): Links {
   const { pool, clock } = parts;
-  const links = new Map<string, Link[]>();
+  const links = new Map<string, UpstreamLink[]>();
   /** Failing sockets of an upstream say nothing about its HTTP side, so they are not reported to the pool. */
   const rests = new Map<string, UpstreamPause>();
-  const probes = new Set<Link>();
+  const probes = new Set<UpstreamLink>();
   let closing = false;
 
-  function open(upstream: Upstream): Link {
+  function open(upstream: Upstream): UpstreamLink {
     const { label } = upstream;
     const link = createLink({
       label,
@@ -372,7 +378,7 @@ export function createLinks(parts: LinksParts): Links {
     parts.log.warn({ upstream: label, failures, restMs: Math.round(ms) }, 'the websocket of the upstream broke');
   }
 
-  function place(refusedBy: ReadonlySet<string>, isSmall = false): Placement {
+  function place(refusedBy: ReadonlySet<string>, isSmall = false): LinkPlacement {
     const upstreams = pool.candidates().filter(({ label }) => !refusedBy.has(label));
     if (upstreams.length === 0) return { kind: 'none' };
     let shortestMs = Number.POSITIVE_INFINITY;
@@ -402,7 +408,7 @@ export function createLinks(parts: LinksParts): Links {
       if (out.has(label) || (healthy.size > 0 && !healthy.has(label))) for (const link of open_) link.close();
   });
 
-  function probe(lost: (wasOpen: boolean) => void): Link | null {
+  function probe(lost: (wasOpen: boolean) => void): UpstreamLink | null {
     const upstream = pool.candidates().find(({ label }) => (rests.get(label)?.until ?? 0) <= clock.monotonic());
     if (upstream === undefined) return null;
     const link = createLink({
@@ -443,12 +449,12 @@ export interface Quarantine {
   /** A link broke while a subscription of this owner was unanswered. */
   suspect(owner: string): void;
   /** Queues the candidate for an isolated try. The returned function cancels it. */
-  add(candidate: Candidate): () => void;
+  add(candidate: QuarantineCandidate): () => void;
   close(): void;
 }
 
 /** Exactly one of these is called, once. */
-export interface Candidate extends Pick<LinkSubscription, 'family' | 'method' | 'paramsText' | 'owner'> {
+export interface QuarantineCandidate extends Pick<LinkSubscription, 'family' | 'method' | 'paramsText' | 'owner'> {
   /** The upstream accepted it: it is harmless. */
   cleared(): void;
   /** `errorText` is the upstream's error object, raw. */
@@ -460,7 +466,7 @@ export interface Candidate extends Pick<LinkSubscription, 'family' | 'method' | 
 export interface QuarantineParts {
   readonly clock: Clock;
   /** A socket without other subscriptions; null when no upstream is available. `lost` receives whether the socket had opened. */
-  openProbe(lost: (wasOpen: boolean) => void): Link | null;
+  openProbe(lost: (wasOpen: boolean) => void): UpstreamLink | null;
 }
 
 /** Concurrent probes, in total and per owner. */
@@ -477,14 +483,14 @@ const GUILTY_MS = 600_000;
 
 function createQuarantine({ clock, openProbe }: QuarantineParts): Quarantine {
   interface Entry {
-    readonly candidate: Candidate;
+    readonly candidate: QuarantineCandidate;
     tries: number;
     /** Breaks that the control survived. */
     breaks: number;
     /** Monotonic milliseconds. */
     notBefore: number;
     isOver: boolean;
-    probe: Link | null;
+    probe: UpstreamLink | null;
     /** Ends the current try. */
     stop(): void;
   }
@@ -517,7 +523,7 @@ function createQuarantine({ clock, openProbe }: QuarantineParts): Quarantine {
   function start(entry: Entry): void {
     const { candidate } = entry;
     const { owner, family, method, paramsText } = candidate;
-    let control: Link | null = null;
+    let control: UpstreamLink | null = null;
     let hasControl = false;
     let isDone = false;
     let cancelVerdict = () => {};

@@ -20,7 +20,7 @@ export interface LinkSubscription {
 }
 
 /** A websocket to an upstream with many subscriptions on it. */
-export interface Link {
+export interface UpstreamLink {
   readonly label: string;
   /** Subscriptions placed on it, accepted or not. */
   load(): number;
@@ -57,7 +57,7 @@ interface Waiting {
   readonly cancelTimeout: () => void;
 }
 
-export function createLink(parts: LinkParts): Link {
+export function createLink(parts: LinkParts): UpstreamLink {
   const { socket, clock } = parts;
   const waiting = new Map<number, Waiting>();
   /** By the upstream's number. Nodes give the same number to equivalent subscriptions, however their params are written. */

@@ -11,11 +11,11 @@ import { type Clock, GateRefusal, type Price, RPC_CODES, RpcError } from '../../
 import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
 import { isFinalAnswer, meaningOfErrorText } from '../../../src/solana/node-errors.ts';
 import { callKey } from './call-key.ts';
-import type { Hub, Subscriber } from './hub.ts';
+import type { Subscriber, SubscriptionHub } from './hub.ts';
 
 export interface SubscriptionsParts {
   /** Null when no upstream is configured. */
-  readonly hub: Hub | null;
+  readonly hub: SubscriptionHub | null;
   /** Null: only upstreams answer subscriptions. */
   readonly followed: FollowedSubscriptions | null;
   readonly outlet: Outlet;

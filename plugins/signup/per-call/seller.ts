@@ -44,7 +44,7 @@ const LOCAL_WAIT_MS = 20_000;
 const LOCAL_LOOK_MS = 50;
 const MINT_LAMPORTS = 1_461_600;
 const MINT_BYTES = 82;
-const LEAST_LAMPORTS = 10_000_000;
+const MIN_LAMPORTS = 10_000_000;
 const CREATE_IDEMPOTENT = 1;
 
 /** The mint in which calls are paid; null: the chain is not known yet. The official clients know a local chain as devnet only. */
@@ -113,7 +113,7 @@ async function checkMint(chain: ChainReader, mint: string): Promise<string> {
 async function prepareLocal({ chain, clock }: SellerParts, mint: string, owner: string): Promise<void> {
   const hasLamports = async () => {
     const { value } = await chain.call<{ value: number }>('getBalance', [owner, { commitment: 'confirmed' }], CALL);
-    return value >= LEAST_LAMPORTS;
+    return value >= MIN_LAMPORTS;
   };
   if (!(await hasLamports())) {
     await chain.call('requestAirdrop', [owner, LOCAL_LAMPORTS], CALL);

@@ -3,7 +3,6 @@ import type { Lease, Tenant } from '../../../src/ports/access.ts';
 import type { Counter } from '../../../src/ports/telemetry.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
 import {
-  type Batch,
   type Feed,
   type Leave,
   mayHold,
@@ -12,6 +11,7 @@ import {
   sizeOf,
   sizeOfPending,
   TOO_MUCH_PENDING,
+  type UpdateBatch,
 } from './types.ts';
 
 interface Member {
@@ -83,7 +83,7 @@ export class SubscriptionGroup {
   }
 
   /** `isContent`: of blocks that were released before a member joined it gets nothing. */
-  deliver(batches: readonly Batch[], slot: number, isContent: boolean): void {
+  deliver(batches: readonly UpdateBatch[], slot: number, isContent: boolean): void {
     for (const member of [...this.members]) {
       if (isContent && slot < member.from) continue;
       for (const batch of batches) {
@@ -103,14 +103,14 @@ export class SubscriptionGroup {
   }
 
   /** Keeps content until its block is final. */
-  hold(slot: number, batches: readonly Batch[]): void {
+  hold(slot: number, batches: readonly UpdateBatch[]): void {
     if (batches.length === 0) return;
     this.pending = [...this.pending, { slot, batches, bytes: sizeOf(batches) }];
     this.settle();
   }
 
   /** Content that was held, by slot. */
-  heldContent(): ReadonlyMap<number, readonly Batch[]> {
+  heldContent(): ReadonlyMap<number, readonly UpdateBatch[]> {
     return new Map(this.pending.map((one) => [one.slot, one.batches]));
   }
 

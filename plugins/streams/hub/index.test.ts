@@ -20,7 +20,7 @@ import { compileFilters } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
 import { createUpdateFeed } from '../reader/update-feed.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
-import { type Batch, type Board, createHub, type Feed, type Reader } from './index.ts';
+import { type Board, createStreamHub, type Feed, type Reader, type UpdateBatch } from './index.ts';
 
 const TOP = 10_000;
 
@@ -55,7 +55,7 @@ function createBed(
   };
   const metrics = createMetricsRegistry();
   const log = createMemoryLog();
-  const hub = createHub({
+  const hub = createStreamHub({
     metrics: metrics.scope('streams'),
     log,
     blocks: blocks ?? (() => kept as unknown as LedgerReader),
@@ -311,7 +311,7 @@ test('blocks that a finalized subscription missed are read from the ledger, or t
   const feed: Feed = { level: 'finalized', content: ({ slot }) => [batchOf(`${slot}`)], slot: () => [] };
   const finalized = (got: string[], subscription: Reader) => ({
     ...subscription,
-    send: ({ bytes }: Batch) => void got.push(String(bytes)),
+    send: ({ bytes }: UpdateBatch) => void got.push(String(bytes)),
   });
   const ledger = { finalSlot: 2, newest: 2, branch: '' };
   for (const hasLedger of [false, true]) {
@@ -336,20 +336,20 @@ test('blocks that a finalized subscription missed are read from the ledger, or t
   }
 });
 
-const batchOf = (text: string): Batch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });
+const batchOf = (text: string): UpdateBatch => ({ bytes: Buffer.from(text), updates: 1, messageBytes: text.length });
 
 test('blocks wait for a board in their order; a fork takes out what waits; one that falls behind leaves out the oldest, says so, and ends nothing', async () => {
   const { hub, log, metrics, reader } = createBed();
   const asked: number[] = [];
-  let answer: ((batches: readonly Batch[]) => void) | null = null;
+  let answer: ((batches: readonly UpdateBatch[]) => void) | null = null;
   const feeds = new Set<Feed>();
-  const batchOf = (slot: number): Batch => ({ bytes: Buffer.from(String(slot)), updates: 1, messageBytes: 1 });
+  const batchOf = (slot: number): UpdateBatch => ({ bytes: Buffer.from(String(slot)), updates: 1, messageBytes: 1 });
   const board: Board = {
     add: (one) => void feeds.add(one),
     remove: (one) => void feeds.delete(one),
     async content({ slot }) {
       asked.push(slot);
-      const batches = await new Promise<readonly Batch[]>((resolve) => {
+      const batches = await new Promise<readonly UpdateBatch[]>((resolve) => {
         answer = resolve;
       });
       return new Map([...feeds].map((one) => [one, { batches, searched: 0, problem: null }]));

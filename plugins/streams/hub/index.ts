@@ -9,20 +9,30 @@ import { SubscriptionGroup } from './group.ts';
 import { OpenBlocks } from './open-blocks.ts';
 import { Replays } from './replays.ts';
 import {
-  type Batch,
   type Board,
-  type Hub,
   type HubOptions,
   headerOf,
   type Leave,
   type Pending,
   type Reader,
+  type StreamHub,
   type Subscription,
+  type UpdateBatch,
 } from './types.ts';
 
-export type { Batch, Board, BoardContent, Feed, Hub, HubOptions, Leave, Reader, Subscription } from './types.ts';
+export type {
+  Board,
+  BoardContent,
+  Feed,
+  HubOptions,
+  Leave,
+  Reader,
+  StreamHub,
+  Subscription,
+  UpdateBatch,
+} from './types.ts';
 
-export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
+export function createStreamHub({ metrics, log, limits, blocks }: HubOptions): StreamHub {
   /** Without a board. */
   const groups = new Set<SubscriptionGroup>();
   const boards = new Map<Board, BoardQueue>();
@@ -95,9 +105,9 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
   }
 
   /** Content at `finalized` of a block that was released before the group was there. */
-  function madeLate(group: SubscriptionGroup, slot: number): readonly Batch[] {
+  function madeLate(group: SubscriptionGroup, slot: number): readonly UpdateBatch[] {
     const block = group.isMadeLate(slot) ? open.heldBlock(slot) : undefined;
-    return block === undefined ? [] : (group.feed.content(block) as readonly Batch[]);
+    return block === undefined ? [] : (group.feed.content(block) as readonly UpdateBatch[]);
   }
 
   return {
@@ -109,13 +119,14 @@ export function createHub({ metrics, log, limits, blocks }: HubOptions): Hub {
       // What was to be made of it when it becomes final is made now.
       for (const oldest of open.add(block))
         for (const group of [...groups])
-          if (group.isMadeLate(oldest.slot)) group.hold(oldest.slot, group.feed.content(oldest) as readonly Batch[]);
+          if (group.isMadeLate(oldest.slot))
+            group.hold(oldest.slot, group.feed.content(oldest) as readonly UpdateBatch[]);
       for (const [board, queue] of boards) {
         if (queue.size === 0) boards.delete(board);
         else queue.push(block);
       }
       for (const group of [...groups]) {
-        const batches = group.feed.content(block) as readonly Batch[];
+        const batches = group.feed.content(block) as readonly UpdateBatch[];
         if (group.feed.level === 'finalized') group.hold(slot, batches);
         else group.deliver(batches, slot, true);
         group.tellSlot(header, SLOT_STATUS.processed);

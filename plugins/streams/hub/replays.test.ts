@@ -10,7 +10,7 @@ import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
 import { OpenBlocks } from './open-blocks.ts';
 import { REPLAY, type ReplayMode, Replays } from './replays.ts';
-import type { Batch, Feed, Reader } from './types.ts';
+import type { Feed, Reader, UpdateBatch } from './types.ts';
 
 const MODES: readonly ReplayMode[] = ['reading', 'live', 'over'];
 const NEWEST = 5;
@@ -57,7 +57,7 @@ async function startReplay(mode: ReplayMode) {
       };
     },
   });
-  const batch: Batch = { bytes: Buffer.alloc(MAX_BYTES + 1), updates: 1, messageBytes: MAX_BYTES };
+  const batch: UpdateBatch = { bytes: Buffer.alloc(MAX_BYTES + 1), updates: 1, messageBytes: MAX_BYTES };
   const feed: Feed = { level: 'finalized', content: () => [batch], slot: () => [] };
   const reader: Reader = {
     tenant: createBudgets().tenantOf({ projectId: 'p', keyId: 'k', plan: 'p', wallet: null }, ''),

@@ -8,7 +8,6 @@ import { GrpcError } from '../grpc-server.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
 import { nextKept, type OpenBlocks, outOfRange } from './open-blocks.ts';
 import {
-  type Batch,
   type Leave,
   mayHold,
   type Pending,
@@ -17,6 +16,7 @@ import {
   sizeOf,
   sizeOfPending,
   TOO_MUCH_PENDING,
+  type UpdateBatch,
 } from './types.ts';
 
 /** A block of mainnet takes some MB. */
@@ -205,7 +205,7 @@ export class Replays {
     return made;
   }
 
-  private hold(replay: Replay, slot: number, batches: readonly Batch[]): void {
+  private hold(replay: Replay, slot: number, batches: readonly UpdateBatch[]): void {
     replay.held = [...replay.held, { slot, batches, bytes: sizeOf(batches) }];
     const heldBytes = sizeOfPending(replay.held);
     if (heldBytes <= this.parts.maxPendingBytes && mayHold(replay.lease, heldBytes)) return;
@@ -218,7 +218,7 @@ export class Replays {
     forgetHeld(replay, (held) => held <= slot);
   }
 
-  private send(reader: Reader, batches: readonly Batch[]): void {
+  private send(reader: Reader, batches: readonly UpdateBatch[]): void {
     for (const batch of batches) {
       this.parts.sent.add(batch.updates);
       reader.send(batch);

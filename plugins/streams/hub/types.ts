@@ -7,7 +7,7 @@ import type { Level } from '../filters.ts';
 import type { GrpcError } from '../grpc-server.ts';
 
 /** Messages that are written together. */
-export interface Batch {
+export interface UpdateBatch {
   readonly bytes: Buffer;
   readonly updates: number;
   /** Size of the messages before compression: what is charged. */
@@ -20,9 +20,9 @@ export interface Batch {
 export interface Feed {
   readonly level: Level;
   /** What a block gives it. Kept with the block, so that equal content is made once. A replay waits for a promise. */
-  content(block: ChainBlock): readonly Batch[] | Promise<readonly Batch[]>;
+  content(block: ChainBlock): readonly UpdateBatch[] | Promise<readonly UpdateBatch[]>;
   /** What it gets for the status of a slot. */
-  slot(header: BlockHeader, status: number): readonly Batch[];
+  slot(header: BlockHeader, status: number): readonly UpdateBatch[];
   /** The board of a feed returns its content of live blocks, in place of `content`. A feed with a board gets no status of slots. */
   readonly board?: Board;
 }
@@ -36,7 +36,7 @@ export interface Board {
 }
 
 export interface BoardContent {
-  readonly batches: readonly Batch[];
+  readonly batches: readonly UpdateBatch[];
   /** Transactions that were decoded and not wanted. */
   readonly searched: number;
   /** Why the feed cannot go on; null: it can. */
@@ -45,7 +45,7 @@ export interface BoardContent {
 
 export interface Reader {
   readonly tenant: Tenant;
-  send(batch: Batch): void;
+  send(batch: UpdateBatch): void;
   /** Charges a block of a replay. Throws GrpcError without credits. */
   payForBlock(): Promise<void>;
   /** Charges transactions that were decoded for it and not wanted; without credits the subscription ends. */
@@ -78,7 +78,7 @@ export interface Subscription {
 /** Ends a subscription. Returns the slot at which its replay was, null where it had caught up. */
 export type Leave = () => number | null;
 
-export interface Hub extends Omit<BlockListener, 'chain'> {
+export interface StreamHub extends Omit<BlockListener, 'chain'> {
   /** The returned function ends it. Throws GrpcError if the subscription cannot have all that it asks for. */
   join(subscription: Subscription, reader: Reader): Leave;
   /** The first slot from which a replay is possible; null without a ledger. */
@@ -90,7 +90,7 @@ export interface Hub extends Omit<BlockListener, 'chain'> {
 /** Updates of a block that wait for its finality. */
 export interface Pending {
   readonly slot: number;
-  readonly batches: readonly Batch[];
+  readonly batches: readonly UpdateBatch[];
   readonly bytes: number;
 }
 
@@ -106,7 +106,8 @@ export function mayHold(lease: Lease, bytes: number): boolean {
   }
 }
 
-export const sizeOf = (batches: readonly Batch[]): number => batches.reduce((sum, { bytes }) => sum + bytes.length, 0);
+export const sizeOf = (batches: readonly UpdateBatch[]): number =>
+  batches.reduce((sum, { bytes }) => sum + bytes.length, 0);
 
 export const sizeOfPending = (pending: readonly Pending[]): number =>
   pending.reduce((sum, { bytes }) => sum + bytes, 0);

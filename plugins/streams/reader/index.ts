@@ -14,7 +14,7 @@ import {
   type StatusName,
   statusOf,
 } from '../grpc-server.ts';
-import type { Hub, Leave, Reader } from '../hub/index.ts';
+import type { Leave, Reader, StreamHub } from '../hub/index.ts';
 import type { PassedStream, PassedTaker, PassOn } from '../pass-on.ts';
 import { readSubscribeRequest } from '../wire/request.ts';
 import { encodePing, encodePong } from '../wire/updates.ts';
@@ -33,7 +33,7 @@ export interface ReaderLimits {
 
 export interface ReaderOptions {
   readonly call: GrpcCall;
-  readonly hub: Hub;
+  readonly hub: StreamHub;
   readonly clock: Clock;
   readonly log: Log;
   readonly filters: FilterOptions;

@@ -1,6 +1,6 @@
 import type { StreamMeter, Tenant } from '../../../src/ports/access.ts';
 import type { GrpcCall, StatusName } from '../grpc-server.ts';
-import type { Batch } from '../hub/index.ts';
+import type { UpdateBatch } from '../hub/index.ts';
 
 /** Bytes that are handed to the connection before it has sent the ones before. */
 const IN_FLIGHT_BYTES = 1_048_576;
@@ -30,12 +30,12 @@ export class Outgoing {
   readonly #parts: OutgoingParts;
   /** Updates that were not read before newer ones came: those of one block are shared by all readers, and leave at once. */
   readonly #held;
-  #queue: Batch[] = [];
+  #queue: UpdateBatch[] = [];
   #queuedBytes = 0;
   /** Bytes that were ever queued. */
   #queuedInAll = 0;
   /** Updates that wait while the credits are read; null while they are known. */
-  #unpaid: { batches: Batch[]; bytes: number } | null;
+  #unpaid: { batches: UpdateBatch[]; bytes: number } | null;
   #isCounted = false;
   #ending: Ending | null = null;
   /** Continues a replay that waits until the connection has sent what it was given. */
@@ -62,7 +62,7 @@ export class Outgoing {
   }
 
   /** Updates, which have to be paid. */
-  send(batch: Batch): void {
+  send(batch: UpdateBatch): void {
     const { meter } = this.#parts;
     if (meter === null) this.enqueue(batch);
     else if (this.#unpaid !== null) this.#hold(this.#unpaid, batch);
@@ -77,7 +77,7 @@ export class Outgoing {
   }
 
   /** What costs nothing. */
-  enqueue(batch: Batch): void {
+  enqueue(batch: UpdateBatch): void {
     const { call, maxQueuedBytes } = this.#parts;
     if (this.isEnding || call.stream.destroyed) return;
     const waiting = this.#waiting;
@@ -158,7 +158,7 @@ export class Outgoing {
     }
   }
 
-  #hold(unpaid: { batches: Batch[]; bytes: number }, batch: Batch): void {
+  #hold(unpaid: { batches: UpdateBatch[]; bytes: number }, batch: UpdateBatch): void {
     unpaid.bytes += batch.bytes.length;
     if (unpaid.bytes <= this.#parts.maxQueuedBytes && this.#holdsWaiting()) {
       unpaid.batches.push(batch);

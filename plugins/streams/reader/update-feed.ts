@@ -2,7 +2,7 @@ import type { ChainBlock, Clock } from '../../../src/plugin/plugin.ts';
 import type { Encoding } from '../codecs.ts';
 import type { FilterMatch, Filters, Labels } from '../filters.ts';
 import { frame, frameBytes, writeFrame } from '../grpc-server.ts';
-import type { Batch, Feed } from '../hub/index.ts';
+import type { Feed, UpdateBatch } from '../hub/index.ts';
 import { type BlockUpdates, createBlockUpdates, encodeLabels, encodeSlot, SLOT_STATUS } from '../wire/updates.ts';
 
 /** Frames are joined to buffers of about this size. */
@@ -72,9 +72,9 @@ interface FramePart {
 }
 
 /** Few large writes cost far less than many small ones. */
-function join(parts: readonly FramePart[], encoding: Encoding): readonly Batch[] {
+function join(parts: readonly FramePart[], encoding: Encoding): readonly UpdateBatch[] {
   if (encoding !== 'identity') return joinPacked(parts, encoding);
-  const batches: Batch[] = [];
+  const batches: UpdateBatch[] = [];
   for (let from = 0; from < parts.length; ) {
     let size = 0;
     let to = from;
@@ -91,8 +91,8 @@ function join(parts: readonly FramePart[], encoding: Encoding): readonly Batch[]
   return batches;
 }
 
-function joinPacked(parts: readonly FramePart[], encoding: Encoding): readonly Batch[] {
-  const batches: Batch[] = [];
+function joinPacked(parts: readonly FramePart[], encoding: Encoding): readonly UpdateBatch[] {
+  const batches: UpdateBatch[] = [];
   let frames: Buffer[] = [];
   let size = 0;
   let messageBytes = 0;

@@ -6,7 +6,7 @@ import type { MatchOptions, ParsedMatch, ParsedTransactions } from '../../../src
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import { createHub, type Feed, type Reader } from '../hub/index.ts';
+import { createStreamHub, type Feed, type Reader } from '../hub/index.ts';
 import { createParsedFeeds } from './feed.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -40,7 +40,7 @@ const PARSED: ParsedTransactions = {
 test('a project that lags holds up no other one, one whose interfaces take too long ends alone; what was decoded in vain is charged', async () => {
   const clock = createManualClock();
   const log = createMemoryLog();
-  const hub = createHub({
+  const hub = createStreamHub({
     metrics: createMetricsRegistry().scope('streams'),
     log,
     limits: { maxPendingBytes: 1_000_000 },

@@ -25,7 +25,7 @@ import {
 } from '../../../src/solana/show-transaction.ts';
 import { compileTransactionFilter, type FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
-import type { Batch, Board, BoardContent, Feed } from '../hub/index.ts';
+import type { Board, BoardContent, Feed, UpdateBatch } from '../hub/index.ts';
 import { rewardTextOf, SLOT_STATUS } from '../wire/updates.ts';
 import { type SocketRequest, ZSTD } from './request.ts';
 
@@ -392,8 +392,8 @@ function blockNotice(block: ChainBlock, chosen: readonly NormalTransaction[], fo
 }
 
 /** Buffers of their own: a view would cross threads with all that is behind it. */
-function join(notices: readonly Buffer[]): readonly Batch[] {
-  const batches: Batch[] = [];
+function join(notices: readonly Buffer[]): readonly UpdateBatch[] {
+  const batches: UpdateBatch[] = [];
   for (let from = 0; from < notices.length; ) {
     let size = 0;
     let to = from;

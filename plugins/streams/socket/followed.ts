@@ -5,7 +5,7 @@ import { BUDGETS, type BudgetName, type Budgets, type Tenant } from '../../../sr
 import type { ParsedTransactions } from '../../../src/ports/parsed-transactions.ts';
 import type { OpenThreadLine } from '../../../src/ports/processes.ts';
 import { placeOfNumber } from './feed.ts';
-import { type Ask, ENDED, LINE, type Payer, type Tell, TRY_AGAIN } from './line.ts';
+import { ENDED, LINE, type LineRequest, type Payer, type Tell, TRY_AGAIN } from './line.ts';
 import { PARSED, readSocketRequest, type SocketRequest, servesFollowed } from './request.ts';
 
 export interface FollowedOptions {
@@ -22,7 +22,7 @@ export interface FollowedOptions {
   readonly log: Log;
 }
 
-export interface Followed extends FollowedSubscriptions {
+export interface FollowedFeeds extends FollowedSubscriptions {
   start(): void;
   stop(): void;
 }
@@ -37,7 +37,7 @@ interface JoinedSubscription {
   readonly id: number;
   /** The name under which further clients find it; null: a replay, or of one client. */
   readonly key: string | null;
-  readonly ask: Extract<Ask, { ask: 'join' }>;
+  readonly ask: Extract<LineRequest, { ask: 'join' }>;
   readonly subscribers: Set<FollowedSubscriber>;
   isAccepted: boolean;
   cancelTimeout: () => void;
@@ -52,13 +52,13 @@ export function createFollowed({
   chain,
   clock,
   log,
-}: FollowedOptions): Followed {
+}: FollowedOptions): FollowedFeeds {
   const all = new Map<number, JoinedSubscription>();
   const named = new Map<string, JoinedSubscription>();
   let nextId = 1;
   let isThere = false;
   let line: ReturnType<OpenThreadLine> | null = null;
-  const ask = (message: Ask) => line?.post(message);
+  const ask = (message: LineRequest) => line?.post(message);
 
   function take(message: Tell): void {
     if (message.tell === 'here') {
@@ -177,7 +177,7 @@ export function createFollowed({
     },
     start() {
       line = openLine(LINE, (message) => {
-        const told = message as Ask | Tell;
+        const told = message as LineRequest | Tell;
         if ('tell' in told) take(told);
       });
       ask({ ask: 'who' });

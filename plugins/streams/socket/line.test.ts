@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { createBudgets } from '../../../src/budgets.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import type { Feed, Hub, Reader } from '../hub/index.ts';
-import { type Ask, serveSockets, type Tell } from './line.ts';
+import type { Feed, Reader, StreamHub } from '../hub/index.ts';
+import { type LineRequest, serveSockets, type Tell } from './line.ts';
 import type { SocketRequest } from './request.ts';
 
 const LIMITS = { maxSubscriptionBytes: 1_000, maxQueuedBytes: 10_000 };
@@ -28,7 +28,7 @@ function createLine(request: SocketRequest) {
         return () => null;
       },
       finalSlot: () => 0,
-    } as unknown as Hub,
+    } as unknown as StreamHub,
     filters: {} as never,
     parsed: () => FEED,
     tenants: createBudgets(),
@@ -40,7 +40,7 @@ function createLine(request: SocketRequest) {
     log,
     metrics: metrics.scope('streams'),
   });
-  const ask = (message: Ask) => receive(message);
+  const ask = (message: LineRequest) => receive(message);
   ask({ ask: 'join', id: 1, key: null, request, payer: null });
   const send = (length: number) =>
     readers[0]!.send({ bytes: Buffer.alloc(length), ends: Uint32Array.of(length), updates: 1, messageBytes: length });

@@ -8,7 +8,7 @@ import type { AccessCharges, Budgets, Lease, Tenant, Tenants } from '../../../sr
 import type { OpenThreadLine } from '../../../src/ports/processes.ts';
 import type { FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
-import type { Batch, Hub, Leave, Reader } from '../hub/index.ts';
+import type { Leave, Reader, StreamHub, UpdateBatch } from '../hub/index.ts';
 import { createSocketFeed, type ParsedFeeds } from './feed.ts';
 import type { SocketRequest } from './request.ts';
 
@@ -19,7 +19,7 @@ export interface Payer {
 }
 
 /** To the thread with the blocks. */
-export type Ask =
+export type LineRequest =
   /** Whether it runs. */
   | { readonly ask: 'who' }
   | {
@@ -47,7 +47,7 @@ export const LINE = 'streams of websockets';
 
 export interface BlockSideOptions {
   readonly openLine: OpenThreadLine;
-  readonly hub: Hub;
+  readonly hub: StreamHub;
   readonly filters: FilterOptions;
   /** Null: no transactions are decoded. */
   readonly parsed: ParsedFeeds | null;
@@ -98,12 +98,12 @@ export function serveSockets(options: BlockSideOptions): () => void {
     'notifications of parsed transactions that were not sent because too much was on its way to the websockets',
   );
   const line = openLine(LINE, (message) => {
-    const asked = message as Ask | Tell;
+    const asked = message as LineRequest | Tell;
     if ('ask' in asked) take(asked);
   });
   const tell = (message: Tell) => line.post(message);
 
-  function take(asked: Ask): void {
+  function take(asked: LineRequest): void {
     if (asked.ask === 'who') tell({ tell: 'here' });
     if (asked.ask === 'join' && !seats.has(asked.id)) join(asked);
     if (asked.ask === 'join' || asked.ask === 'who') return;
@@ -136,7 +136,7 @@ export function serveSockets(options: BlockSideOptions): () => void {
     seat.lease.release();
   }
 
-  function join({ id, key, request, payer }: Extract<Ask, { ask: 'join' }>): void {
+  function join({ id, key, request, payer }: Extract<LineRequest, { ask: 'join' }>): void {
     const refuse = (isBusy: boolean, details: string) => tell({ tell: 'refused', id, isBusy, details });
     const why = idle();
     if (why !== null) {
@@ -233,7 +233,7 @@ export function serveSockets(options: BlockSideOptions): () => void {
           () => cut(ENDED, 'try again later'),
         );
       },
-      send({ bytes, ends }: Batch) {
+      send({ bytes, ends }: UpdateBatch) {
         if (seat.isOver) return;
         const own = seat.waiting + bytes.length;
         const isTooMuch = own > limits.maxSubscriptionBytes || waiting + bytes.length > limits.maxQueuedBytes;

@@ -10,12 +10,12 @@ export const ZSTD = 'base64+zstd';
 export type SocketEncoding = TransactionEncoding | typeof ZSTD;
 const ENCODINGS: readonly SocketEncoding[] = ['json', 'jsonParsed', 'base58', 'base64', ZSTD];
 
-export type Details = 'full' | 'accounts' | 'signatures' | 'none';
+export type TransactionDetails = 'full' | 'accounts' | 'signatures' | 'none';
 
 interface Form {
   readonly level: Level;
   readonly encoding: SocketEncoding;
-  readonly details: Details;
+  readonly details: TransactionDetails;
   readonly rewards: boolean;
   /** The newest version of transactions that the client takes; null: none is given. */
   readonly maxVersion: number | null;
@@ -134,7 +134,7 @@ function readTransactions(filter: unknown, second: unknown, limits: RequestLimit
 }
 
 const LEVELS: readonly Level[] = ['processed', 'confirmed', 'finalized'];
-const DETAILS: readonly Details[] = ['full', 'accounts', 'signatures', 'none'];
+const DETAILS: readonly TransactionDetails[] = ['full', 'accounts', 'signatures', 'none'];
 const LARGEST_VERSION = 255;
 
 function readForm(options: Readonly<Record<string, unknown>>, level: Level, encoding: SocketEncoding): Form {

@@ -70,7 +70,7 @@ async function addressOf(names: Names, subject: Subject, tenant: Tenant): Promis
   return address;
 }
 
-const MOST = 100;
+const MAX_NAMES = 100;
 
 /** POST batch-identity: one entry per input, in the same order. */
 function batchIdentityRoute({ labels, names, config }: IdentityContext): Route {
@@ -78,7 +78,7 @@ function batchIdentityRoute({ labels, names, config }: IdentityContext): Route {
     ...WALLET_ROUTE,
     method: 'POST',
     path: '/v1/wallet/batch-identity',
-    summary: `Identities of up to ${MOST} addresses and names`,
+    summary: `Identities of up to ${MAX_NAMES} addresses and names`,
     body: batchBody,
     explain: (body) => readSubjects(body),
     replies: {
@@ -116,7 +116,7 @@ const batchBody = Type.Object(
   {
     addresses: Type.Array(text('An address in base58, or a name', ADDRESS), {
       minItems: 1,
-      maxItems: MOST,
+      maxItems: MAX_NAMES,
       description: 'Addresses in base58, or names',
     }),
   },
@@ -127,11 +127,11 @@ function readSubjects(body: unknown): readonly Subject[] {
   const given = isPlainObject(body) ? body['addresses'] : undefined;
   if (!Array.isArray(given) || given.length === 0)
     throw new RequestError(400, 'Invalid request body', {
-      details: `addresses must be an array of 1 to ${MOST} strings`,
+      details: `addresses must be an array of 1 to ${MAX_NAMES} strings`,
     });
-  if (given.length > MOST)
+  if (given.length > MAX_NAMES)
     throw new RequestError(400, 'Too many addresses', {
-      details: `at most ${MOST} addresses per request, got ${given.length}`,
+      details: `at most ${MAX_NAMES} addresses per request, got ${given.length}`,
     });
   return given.map((one, at) => readSubject(one, `addresses[${at}]`));
 }

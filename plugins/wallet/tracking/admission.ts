@@ -25,7 +25,7 @@ import {
 import type { WalletConfig } from '../config.ts';
 import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
 import { dropWallets, RATE_TRANSACTIONS } from '../store/wallets.ts';
-import type { AskOptions, ChainHistory, Listed } from './chain-history.ts';
+import type { ChainHistory, HistoryAskOptions, HistoryEntry } from './chain-history.ts';
 import { indexFull, notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
 
 /**
@@ -85,7 +85,7 @@ const NATIVE = new Set([
 const SYSVAR = /^Sysvar.*1{10}$/;
 
 /** Transactions a minute of a full page, newest first; null for a page that is not full. */
-function ratePerMinute(page: readonly Listed[], slotMs: number | null): number | null {
+function ratePerMinute(page: readonly HistoryEntry[], slotMs: number | null): number | null {
   const [newest, oldest] = [page[0], page.at(-1)];
   if (newest === undefined || oldest === undefined || page.length < RATE_TRANSACTIONS) return null;
   const spanMs =
@@ -96,7 +96,7 @@ function ratePerMinute(page: readonly Listed[], slotMs: number | null): number |
   return Math.round((page.length * MINUTE_MS) / Math.max(spanMs, 1_000));
 }
 
-export function createAdmission(parts: AdmissionParts): WalletAdmission {
+export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
   const { store, clock, chain, upstream, plans, limits } = parts;
 
   parts.budgets?.provide((project) => storedUse(store.read as Db, plans, project, clock.now()));
@@ -108,7 +108,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
 
   async function checkAddress(address: string, signal: AbortSignal): Promise<void> {
     if (NATIVE.has(address) || SYSVAR.test(address)) throw notAWallet();
-    const ask: AskOptions = { commitment: 'confirmed', signal };
+    const ask: HistoryAskOptions = { commitment: 'confirmed', signal };
     const [account, page] = await Promise.all([
       // A node that refuses this call does not block the address; the other limits apply.
       upstream.account(address, ask).catch(nullWhenRefused),

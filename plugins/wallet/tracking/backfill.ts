@@ -18,7 +18,7 @@ import {
 } from '../store/tables.ts';
 import { findPlaces, placeFromOrder, readSignatures, signatureText, writeTransactions } from '../store/transactions.ts';
 import { type OwnedAccount, PRUNED_MS, readAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
-import type { AskOptions, ChainHistory } from './chain-history.ts';
+import type { ChainHistory, HistoryAskOptions } from './chain-history.ts';
 import { createAddressList, createGatherer, emptyList, type Gathered, type Gatherer } from './gather.ts';
 
 export interface BackfillParts {
@@ -47,7 +47,7 @@ const RANGE_PIECE = 400;
 interface BackfillRun extends BackfillParts {
   readonly wallet: WalletRow;
   readonly key: Uint8Array;
-  readonly ask: AskOptions;
+  readonly ask: HistoryAskOptions;
   /** Newest final slot. */
   readonly finalSlot: number;
 }
@@ -63,7 +63,7 @@ export async function backfillWallet(
   signal: AbortSignal,
 ): Promise<Step> {
   // A signal of its own: whether a list was cut is a matter of this run.
-  const ask: AskOptions = { commitment: 'finalized', signal: AbortSignal.any([signal]), lane: parts.lane };
+  const ask: HistoryAskOptions = { commitment: 'finalized', signal: AbortSignal.any([signal]), lane: parts.lane };
   const finalSlot = await parts.upstream.slot(ask);
   const wallet = await readWalletById(parts.store.read as Db, id);
   if (wallet === undefined || wallet.is_followed === 0 || wallet.refused !== null) return 'done';

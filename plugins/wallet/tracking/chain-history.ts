@@ -6,7 +6,7 @@ import type { OwnedAccount } from '../store/wallets.ts';
 import {
   badResponse,
   type FetchedTransaction,
-  type Listed,
+  type HistoryEntry,
   listed,
   listedRow,
   PAGE_ENTRIES,
@@ -24,12 +24,19 @@ import {
   keptTransaction,
   releasedList,
 } from './kept-history.ts';
-import { type AskOptions, type FirstSlot, isNotFound, isRefusal, isSilent, NodeHistory } from './node-history.ts';
+import {
+  type FirstSlot,
+  type HistoryAskOptions,
+  isNotFound,
+  isRefusal,
+  isSilent,
+  NodeHistory,
+} from './node-history.ts';
 import { behind } from './patience.ts';
 import { incompleteHistory } from './view.ts';
 
-export type { FetchedTransaction, Listed } from './history-entries.ts';
-export { type AskOptions, isNotFound } from './node-history.ts';
+export type { FetchedTransaction, HistoryEntry } from './history-entries.ts';
+export { type HistoryAskOptions, isNotFound } from './node-history.ts';
 
 /**
  * Reads the lists and transactions of wallets. What is final comes from the ledger and its archive as far as they go; the rest from nodes:
@@ -42,25 +49,29 @@ export interface ChainHistory {
   signatures(
     address: string,
     page: { readonly before: string | null; readonly minSlot?: number },
-    options: AskOptions,
-  ): Promise<readonly Listed[]>;
+    options: HistoryAskOptions,
+  ): Promise<readonly HistoryEntry[]>;
   /**
    * Where the lists of the upstream have ended: what the ledger and its archive have below the first slot of the upstream. Never an
    * entry from `belowSlot` on; `signatures` continues after the last one. Errors: also those of `PastReader`, because no node can answer
    * instead.
    */
-  keptBelow(address: string, belowSlot: number, options: AskOptions): Promise<readonly Listed[]>;
+  keptBelow(address: string, belowSlot: number, options: HistoryAskOptions): Promise<readonly HistoryEntry[]>;
   /** Null when no upstream has it. */
-  transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
+  transaction(signature: string, options: HistoryAskOptions): Promise<FetchedTransaction | null>;
   /** Signatures of a block by place; null when unavailable. A cached one is read again when it lacks one of `signatures`. */
-  order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
+  order(
+    slot: number,
+    options: HistoryAskOptions,
+    signatures?: Iterable<string>,
+  ): Promise<ReadonlyMap<string, number> | null>;
   /**
    * The lowest slot with a block, of a range whose ends are inclusive; null without one. Errors: also WALLET_BEHIND, and 503 where an upstream
    * that lists the range has pruned its beginning.
    */
-  blockFrom(from: number, to: number, options: AskOptions): Promise<number | null>;
+  blockFrom(from: number, to: number, options: HistoryAskOptions): Promise<number | null>;
   /** The newest slot of an upstream that serves histories. */
-  slot(options: AskOptions): Promise<number>;
+  slot(options: HistoryAskOptions): Promise<number>;
   /** The slot from which on the lists of an address have everything: of the upstream, or of what is kept below it. */
   firstSlot(address: string, signal: AbortSignal): Promise<number>;
   /** Whether the transactions of an address in this slot are kept, so that nothing is missing there. Never rejects. */
@@ -77,10 +88,13 @@ export interface ChainHistory {
   /** Whether an address is a program, and who owns it; null for an account that does not exist. */
   account(
     address: string,
-    options: AskOptions,
+    options: HistoryAskOptions,
   ): Promise<{ readonly isExecutable: boolean; readonly owner: string } | null>;
   /** Current token accounts of the wallet, of both token programs. The node must have reached `minSlot`. */
-  tokenAccounts(address: string, options: AskOptions & { readonly minSlot?: number }): Promise<readonly OwnedAccount[]>;
+  tokenAccounts(
+    address: string,
+    options: HistoryAskOptions & { readonly minSlot?: number },
+  ): Promise<readonly OwnedAccount[]>;
 }
 
 const ORDERS_KEPT = 256;
@@ -135,7 +149,7 @@ export function createChainHistory(
    * The lowest slot with a block, of a range; null without one. A node that has pruned the beginning lists the rest, and one that is behind what
    * it has, and neither says so. Errors: also WALLET_BEHIND, and 503 where an upstream that lists the range has pruned its beginning.
    */
-  async function firstBlockIn(start: number, end: number, options: AskOptions): Promise<number | null> {
+  async function firstBlockIn(start: number, end: number, options: HistoryAskOptions): Promise<number | null> {
     const { commitment, signal, lane } = options;
     const kept = await fromPast(async (one) => keptBlockIn(one, start, end, await one.finalSlot()));
     if (kept !== null) return kept.slot;
@@ -186,7 +200,7 @@ export function createChainHistory(
       const kept = found ?? [];
       if (kept.length === PAGE_ENTRIES) return kept;
       const last = kept.at(-1)?.signature ?? before;
-      let silentTop: readonly Listed[] | null = null;
+      let silentTop: readonly HistoryEntry[] | null = null;
       const config = {
         limit: PAGE_ENTRIES - kept.length,
         commitment,

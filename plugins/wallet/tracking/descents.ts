@@ -3,8 +3,8 @@ import type { createLru } from '../../../src/lib/lru.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
 import { NAMED, PROVISIONAL_PLACE, positionOf, slotOf } from '../store/tables.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
-import type { AskOptions, ChainHistory, FetchedTransaction, Listed } from './chain-history.ts';
-import type { Lists } from './direct-lists.ts';
+import type { ChainHistory, FetchedTransaction, HistoryAskOptions, HistoryEntry } from './chain-history.ts';
+import type { SignatureLists } from './direct-lists.ts';
 import { type AddressList, createGatherer, type Gatherer, isOfEntry } from './gather.ts';
 import { contradicting, type createPatience } from './patience.ts';
 import type { ViewRow } from './view.ts';
@@ -37,8 +37,8 @@ interface DescentParts {
   readonly upstream: ChainHistory;
   readonly key: Uint8Array;
   readonly address: string;
-  readonly ask: AskOptions;
-  readonly lists: Lists;
+  readonly ask: HistoryAskOptions;
+  readonly lists: SignatureLists;
   /** Fetched transactions, by signature. */
   readonly recent: LRUCache<string, FetchedTransaction>;
   readonly accounts: ReturnType<typeof createLru<string, KnownAccounts>>;
@@ -48,9 +48,9 @@ interface DescentParts {
 /** Readers of the rows of an address, newest first, without an index. */
 export function createDescents({ upstream, key, address, ask, lists, recent, accounts, patiently }: DescentParts) {
   /** Entries of rows whose transaction is not loaded. */
-  const entriesOf = new WeakMap<ViewRow, Listed>();
+  const entriesOf = new WeakMap<ViewRow, HistoryEntry>();
 
-  const fetched = (entry: Listed): Promise<FetchedTransaction> =>
+  const fetched = (entry: HistoryEntry): Promise<FetchedTransaction> =>
     patiently(async () => {
       const { signature, slot } = entry;
       const known = recent.get(signature);
@@ -62,8 +62,8 @@ export function createDescents({ upstream, key, address, ask, lists, recent, acc
     });
 
   /** Rows of listed transactions, newest first. Within a slot the order of the block counts, which not every list has. */
-  async function placed(entries: readonly Listed[]): Promise<readonly ViewRow[]> {
-    const bySlot = new Map<number, Listed[]>();
+  async function placed(entries: readonly HistoryEntry[]): Promise<readonly ViewRow[]> {
+    const bySlot = new Map<number, HistoryEntry[]>();
     for (const entry of entries) {
       const own = bySlot.get(entry.slot);
       if (own === undefined) bySlot.set(entry.slot, [entry]);
@@ -92,8 +92,8 @@ export function createDescents({ upstream, key, address, ask, lists, recent, acc
   }
 
   /** The next whole slots of a list with at least `limit` entries, down to a slot. */
-  async function take(list: AddressList, lowSlot: number, limit: number): Promise<Listed[]> {
-    const taken: Listed[] = [];
+  async function take(list: AddressList, lowSlot: number, limit: number): Promise<HistoryEntry[]> {
+    const taken: HistoryEntry[] = [];
     for (let entry = await list.peek(); entry !== null && entry.slot >= lowSlot; entry = await list.peek()) {
       if (taken.length >= limit && entry.slot !== taken.at(-1)!.slot) break;
       taken.push(list.take());
@@ -158,7 +158,7 @@ export function createDescents({ upstream, key, address, ask, lists, recent, acc
     return { isWide: true, below, rows: [], next };
   }
 
-  return { fetched, entryOf: (row: ViewRow): Listed => entriesOf.get(row)!, placed, take, openNarrow, openWide };
+  return { fetched, entryOf: (row: ViewRow): HistoryEntry => entriesOf.get(row)!, placed, take, openNarrow, openWide };
 }
 
 /** A list that is opened when it is first read. */

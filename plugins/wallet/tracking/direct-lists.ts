@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/plugin/plugin.ts';
 import type { WalletConfig } from '../config.ts';
-import { type AskOptions, type ChainHistory, isNotFound } from './chain-history.ts';
+import { type ChainHistory, type HistoryAskOptions, isNotFound } from './chain-history.ts';
 import { type AddressList, createAddressList } from './gather.ts';
 import { behind, createPatience } from './patience.ts';
 
@@ -17,12 +17,12 @@ interface ListParts {
   readonly clock: Clock;
   readonly upstream: ChainHistory;
   readonly config: Pick<WalletConfig, 'readThroughMs'>;
-  readonly ask: AskOptions;
+  readonly ask: HistoryAskOptions;
   readonly cursors: Cursors;
 }
 
 /** Lists of signatures that begin at any place of the chain. */
-export interface Lists {
+export interface SignatureLists {
   /** Monotonic; how long the call waits for upstreams that are behind. */
   readonly deadlineMs: number;
   /** The newest slot that the call sees. It does not move during the call but by `reach`. */
@@ -32,7 +32,7 @@ export interface Lists {
   from(address: string, slot: number | null): Promise<AddressList>;
 }
 
-export function createLists({ clock, upstream, config, ask, cursors }: ListParts): Lists {
+export function createDirectLists({ clock, upstream, config, ask, cursors }: ListParts): SignatureLists {
   const deadlineMs = clock.monotonic() + config.readThroughMs;
   let top: Promise<number> | null = null;
 

@@ -5,7 +5,7 @@ import type { AddressHistory } from '../../../src/ports/address-history.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import type { WalletConfig } from '../config.ts';
 import { endOf, firstOf, NAMED, PROVISIONAL_PLACE, positionOf, slotOf } from '../store/tables.ts';
-import type { AskOptions, ChainHistory, FetchedTransaction, Listed } from './chain-history.ts';
+import type { ChainHistory, FetchedTransaction, HistoryAskOptions, HistoryEntry } from './chain-history.ts';
 import type { ShownPlace } from './create-view.ts';
 import {
   createDescents,
@@ -16,7 +16,7 @@ import {
   MAX_SKIPPED,
   PIECE,
 } from './descents.ts';
-import { type Cursors, createLists, type Lists } from './direct-lists.ts';
+import { type Cursors, createDirectLists, type SignatureLists } from './direct-lists.ts';
 import { entryOf, touchOf } from './gather.ts';
 import { createPatience } from './patience.ts';
 import { createSlotSearch } from './slot-search.ts';
@@ -63,7 +63,7 @@ export function createDirectViews(parts: DirectParts): DirectViews {
   return {
     open: (key, address, { group, signal }) => {
       const ask = { commitment: parts.commitment, signal, lane: group };
-      const lists = createLists({ ...parts, ask, cursors });
+      const lists = createDirectLists({ ...parts, ask, cursors });
       return createDirectView({ ...parts, key, address, ask, lists, accounts, spans });
     },
   };
@@ -72,8 +72,8 @@ export function createDirectViews(parts: DirectParts): DirectViews {
 interface DirectViewParts extends DirectParts {
   readonly key: Uint8Array;
   readonly address: string;
-  readonly ask: AskOptions;
-  readonly lists: Lists;
+  readonly ask: HistoryAskOptions;
+  readonly lists: SignatureLists;
   readonly accounts: ReturnType<typeof createLru<string, KnownAccounts>>;
   /** Slots of the range that the oldest entries were last found in. */
   readonly spans: ReturnType<typeof createLru<string, number>>;
@@ -232,7 +232,7 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
 }
 
 /** The oldest entries of a list, in whole slots. */
-function oldestOf(entries: readonly Listed[], limit: number): readonly Listed[] {
+function oldestOf(entries: readonly HistoryEntry[], limit: number): readonly HistoryEntry[] {
   const edge = entries.at(-limit)?.slot;
   return edge === undefined ? entries : entries.filter(({ slot }) => slot <= edge);
 }

@@ -17,11 +17,11 @@ import {
 } from '../store/tables.ts';
 import { type OwnedAccount, readAccounts } from '../store/wallets.ts';
 import {
-  type AskOptions,
   type ChainHistory,
   type FetchedTransaction,
+  type HistoryAskOptions,
+  type HistoryEntry,
   isNotFound,
-  type Listed,
 } from './chain-history.ts';
 import { behind, contradicting } from './patience.ts';
 import { beingIndexed, type Loaded, type ViewRow } from './view.ts';
@@ -64,14 +64,14 @@ interface GatherOptions {
   openList(address: string): AddressList;
   /** Exclusive lower bound. */
   readonly aboveSlot: number;
-  readonly ask: AskOptions;
+  readonly ask: HistoryAskOptions;
   /** `entry` is that of the list. */
-  fetch(signature: string, ask: AskOptions, entry: Listed): Promise<FetchedTransaction | null>;
+  fetch(signature: string, ask: HistoryAskOptions, entry: HistoryEntry): Promise<FetchedTransaction | null>;
 }
 
 interface SourcedSignature {
   readonly slot: number;
-  readonly entry: Listed;
+  readonly entry: HistoryEntry;
   readonly sources: Set<string>;
 }
 
@@ -213,9 +213,9 @@ async function inOrder(
 export interface AddressList {
   readonly address: string;
   /** The next entry without taking it; null at the end. */
-  peek(): Promise<Listed | null>;
+  peek(): Promise<HistoryEntry | null>;
   /** Takes the entry that `peek` showed. */
-  take(): Listed;
+  take(): HistoryEntry;
 }
 
 interface ListOptions {
@@ -226,7 +226,7 @@ interface ListOptions {
   /** A signature at or above `belowSlot` after which the list is read; null for its top. */
   readonly before: string | null;
   readonly minSlot?: number;
-  readonly ask: AskOptions;
+  readonly ask: HistoryAskOptions;
 }
 
 /**
@@ -234,7 +234,7 @@ interface ListOptions {
  * entries of one slot differently, so the lowest slot of a page is read again with the next page, which may come from another node.
  */
 export function createAddressList({ upstream, address, belowSlot, before, minSlot, ask }: ListOptions): AddressList {
-  let pending: Listed[] = [];
+  let pending: HistoryEntry[] = [];
   /** Entries that the next page may repeat, with their slots. */
   let taken = new Map<string, number>();
   let at = 0;
@@ -247,7 +247,7 @@ export function createAddressList({ upstream, address, belowSlot, before, minSlo
   async function fill(): Promise<void> {
     while (at >= pending.length && !hasEnded) {
       const from = Math.max(minSlot ?? -1, cursorSlot);
-      const isFresh = ({ signature }: Listed) => !taken.has(signature) && signature !== cursor;
+      const isFresh = ({ signature }: HistoryEntry) => !taken.has(signature) && signature !== cursor;
       let page = await upstream
         .signatures(address, { before: cursor, ...(from < 0 ? {} : { minSlot: from }) }, ask)
         .catch((error: unknown) => {
@@ -356,14 +356,14 @@ export interface OverlayRange {
 }
 
 /** After a reorg it may be in another slot, or in another block of the same slot. */
-export function isOfEntry({ block, place }: FetchedTransaction, entry: Listed): boolean {
+export function isOfEntry({ block, place }: FetchedTransaction, entry: HistoryEntry): boolean {
   if (block.slot !== entry.slot || block.blockTime !== entry.time) return false;
   if (place !== null && entry.place !== null && place !== entry.place) return false;
   return (block.transactions[0]?.error != null) === entry.hasFailed;
 }
 
 /** What a list says of a transaction that was read. */
-export const entryOf = ({ n, signature, slot, time, tx }: Loaded): Listed => ({
+export const entryOf = ({ n, signature, slot, time, tx }: Loaded): HistoryEntry => ({
   signature,
   slot,
   hasFailed: tx.error !== null,
@@ -373,7 +373,7 @@ export const entryOf = ({ n, signature, slot, time, tx }: Loaded): Listed => ({
 
 const PIECE = 200;
 /** Transactions that one request reads above the stored ones; beyond this it waits for the index. */
-const MOST = 2_000;
+const MAX_GATHERED = 2_000;
 
 /**
  * Reads all lists of a wallet above a slot, up to one common slot: with different ends a response could contain a transaction and lack an
@@ -418,7 +418,7 @@ export async function readOverlay(
     const piece = await gatherer.next(PIECE);
     if (piece.length === 0) break;
     found.push(...piece);
-    if (found.length > MOST) throw beingIndexed(wallet.found);
+    if (found.length > MAX_GATHERED) throw beingIndexed(wallet.found);
   }
   checkPlaces(found);
   return overlayOf({ upTo, aboveSlot }, found, new Map([...gatherer.accounts].map(([text, { mint }]) => [text, mint])));

@@ -8,7 +8,7 @@ import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 
 /** An entry of an address's list. */
-export interface Listed {
+export interface HistoryEntry {
   readonly signature: string;
   readonly slot: number;
   readonly hasFailed: boolean;
@@ -37,7 +37,7 @@ export const badResponse = (method: string, what: string) =>
 /** Whether a block is the first one of its chain. */
 export const isFirstHeight = (height: unknown): boolean => typeof height === 'number' && height <= 1;
 
-export const listedRow = ({ signature, slot, index, err, blockTime }: AddressRow): Listed => ({
+export const listedRow = ({ signature, slot, index, err, blockTime }: AddressRow): HistoryEntry => ({
   signature,
   slot,
   hasFailed: err !== null,
@@ -46,7 +46,7 @@ export const listedRow = ({ signature, slot, index, err, blockTime }: AddressRow
 });
 
 /** Errors: CHAIN_BAD_RESPONSE. */
-export function listed(value: unknown): Listed {
+export function listed(value: unknown): HistoryEntry {
   const { signature, slot, err, blockTime, transactionIndex } = (value ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof signature !== 'string' || !Number.isSafeInteger(slot))
     throw badResponse('getSignaturesForAddress', 'contains a malformed entry');

@@ -6,8 +6,8 @@ import { decodeEntries } from '../../../src/solana/decode/decode-block.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 import {
   type FetchedTransaction,
+  type HistoryEntry,
   isFirstHeight,
-  type Listed,
   listedRow,
   PAGE_ENTRIES,
   readTransaction,
@@ -33,7 +33,7 @@ export async function releasedList(
   address: string,
   before: string | null,
   commitment: Commitment,
-): Promise<readonly Listed[] | null> {
+): Promise<readonly HistoryEntry[] | null> {
   const [key, signature] = [decode32(address), before === null ? null : decode(before)];
   const top = { slot: await keptSlot(kept, commitment), index: Number.POSITIVE_INFINITY };
   const place = before === null ? top : signature?.length === 64 ? await kept.find(signature) : null;
@@ -85,7 +85,11 @@ export async function keptTime(kept: PastReader, slot: number): Promise<number |
 }
 
 /** The entries below a final transaction, without a hole; null where it is not kept. */
-export async function keptList(kept: PastReader, address: string, before: string): Promise<readonly Listed[] | null> {
+export async function keptList(
+  kept: PastReader,
+  address: string,
+  before: string,
+): Promise<readonly HistoryEntry[] | null> {
   const [key, signature] = [decode32(address), decode(before)];
   const below = key === null || signature?.length !== 64 ? null : await kept.find(signature);
   if (key === null || below === null || below.slot > (await kept.finalSlot())) return null;

@@ -14,7 +14,7 @@ import {
 } from './history-entries.ts';
 import { MAX_UNTIMED_BLOCKS } from './kept-history.ts';
 
-export interface AskOptions {
+export interface HistoryAskOptions {
   readonly commitment: Commitment;
   readonly signal: AbortSignal;
   /** Lanes share the calls evenly; default: that of the tenant of the signal. */
@@ -94,7 +94,10 @@ export class NodeHistory {
   }
 
   /** Null when no upstream has it. */
-  async transaction(signature: string, { commitment, signal, lane }: AskOptions): Promise<FetchedTransaction | null> {
+  async transaction(
+    signature: string,
+    { commitment, signal, lane }: HistoryAskOptions,
+  ): Promise<FetchedTransaction | null> {
     const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MAX_VERSION };
     const tenant = tenantOf(signal);
     const run = () => this.chain.callText('getTransaction', [signature, config], { signal, archive: true, tenant });
@@ -103,7 +106,10 @@ export class NodeHistory {
   }
 
   /** Signatures of a block by place; null where it has none. */
-  async order(slot: number, { commitment, signal, lane }: AskOptions): Promise<ReadonlyMap<string, number> | null> {
+  async order(
+    slot: number,
+    { commitment, signal, lane }: HistoryAskOptions,
+  ): Promise<ReadonlyMap<string, number> | null> {
     const config = {
       transactionDetails: 'signatures',
       rewards: false,
@@ -140,7 +146,7 @@ export class NodeHistory {
   async blocks(
     start: number,
     end: number,
-    { commitment, signal, lane }: AskOptions,
+    { commitment, signal, lane }: HistoryAskOptions,
     how: CallHow,
   ): Promise<readonly number[]> {
     const slots = await this.call<unknown>('getBlocks', [start, end, { commitment }], signal, { lane, ...how });
@@ -198,7 +204,7 @@ export class NodeHistory {
   /** Null for an account that does not exist. */
   async account(
     address: string,
-    { commitment, signal, lane }: AskOptions,
+    { commitment, signal, lane }: HistoryAskOptions,
   ): Promise<{ readonly isExecutable: boolean; readonly owner: string } | null> {
     const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 0 } };
     const how = { archive: false, lane };
@@ -214,7 +220,7 @@ export class NodeHistory {
   /** Token accounts of both token programs. */
   async tokenAccounts(
     address: string,
-    options: AskOptions & { readonly minSlot?: number },
+    options: HistoryAskOptions & { readonly minSlot?: number },
   ): Promise<readonly OwnedAccount[]> {
     const lists = TOKEN_PROGRAMS.map((programId) => this.tokenAccountsOf(address, programId, options));
     return (await Promise.all(lists)).flat();
@@ -223,7 +229,7 @@ export class NodeHistory {
   private async tokenAccountsOf(
     address: string,
     programId: string,
-    { commitment, signal, minSlot, lane }: AskOptions & { readonly minSlot?: number },
+    { commitment, signal, minSlot, lane }: HistoryAskOptions & { readonly minSlot?: number },
   ): Promise<OwnedAccount[]> {
     const config = {
       encoding: 'base64',

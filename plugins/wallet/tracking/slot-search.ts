@@ -1,4 +1,4 @@
-import type { AskOptions, ChainHistory } from './chain-history.ts';
+import type { ChainHistory, HistoryAskOptions } from './chain-history.ts';
 
 /** Slots by time, found on the chain itself: block times rise with slots, but for a few seconds. */
 export interface SlotSearch {
@@ -10,7 +10,7 @@ export interface SlotSearch {
 
 interface SearchParts {
   readonly upstream: Pick<ChainHistory, 'blockFrom' | 'blockTime'>;
-  readonly ask: AskOptions;
+  readonly ask: HistoryAskOptions;
   /** The oldest and the newest slot that are searched. */
   readonly first: () => Promise<number>;
   readonly top: () => Promise<number>;

@@ -99,7 +99,7 @@ async function attempt(
   const payload = job.payload as DeliveryPayload;
   const own = prepared.body(payload);
   if (own === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };
-  let batch: Batch | null;
+  let batch: DeliveryBatch | null;
   try {
     batch = await batchOf(parts, job, hook, own, prepared.batches.get(job.id));
   } catch (error) {
@@ -143,7 +143,7 @@ function batchOf(
   hook: Webhook,
   own: Buffer,
   fixed: readonly Member[] | undefined,
-): Batch | Promise<Batch | null> {
+): DeliveryBatch | Promise<DeliveryBatch | null> {
   if (fixed !== undefined) {
     return fixed.length < batchLimit(hook)
       ? repeatBatch(parts, job, fixed, own)
@@ -247,7 +247,7 @@ export interface BatchParts {
 }
 
 /** A batch ready to be sent: its members without the leader, and their common request body. */
-export interface Batch {
+export interface DeliveryBatch {
   readonly members: readonly Member[];
   readonly body: Buffer;
   /** Its content was stored before it was sent. */
@@ -258,7 +258,12 @@ export interface Batch {
  * Gathers further due deliveries of the webhook into the request of a first attempt, up to the limits. The batch is stored before it is sent,
  * so that each attempt in any process sends the same bytes.
  */
-function gatherBatch({ store, queue, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
+function gatherBatch(
+  { store, queue, clock }: BatchParts,
+  job: Job,
+  hook: Webhook,
+  own: Buffer,
+): Promise<DeliveryBatch> {
   const form = (job.payload as DeliveryPayload).form;
   return store.write(async (tx) => {
     const taken = await queue.takeMembers(tx, job, batchLimit(hook) - 1);
@@ -297,7 +302,7 @@ function dissolveBatch(
   job: Job,
   members: readonly Member[],
   own: Buffer,
-): Promise<Batch> {
+): Promise<DeliveryBatch> {
   return store.write(async (tx) => {
     await queue.releaseMembers(tx, new Map([[job.id, members.map(({ id }) => id)]]));
     await endBatches(tx, [job.id]);
@@ -311,7 +316,7 @@ async function repeatBatch(
   job: Job,
   members: readonly Member[],
   own: Buffer,
-): Promise<Batch | null> {
+): Promise<DeliveryBatch | null> {
   const form = (job.payload as DeliveryPayload).form;
   const elements = await readElements(
     store,

@@ -14,7 +14,7 @@ import {
 import { instantOf, sinceOf, untilOf } from '../input.ts';
 import { type ManageContext, notFound } from '../manage.ts';
 import { isoTime } from '../model.ts';
-import type { Replays, SlotRange } from '../replay.ts';
+import type { ReplayRange, Replays } from '../replay.ts';
 import { findHook } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import {
@@ -236,7 +236,7 @@ function checkPeriod(body: Readonly<Record<string, unknown>>): void {
   untilOf(body['until'], Number.POSITIVE_INFINITY, 0);
 }
 
-function rangeOf(body: Readonly<Record<string, unknown>>): SlotRange {
+function rangeOf(body: Readonly<Record<string, unknown>>): ReplayRange {
   const { fromSlot, toSlot, force = false } = body;
   if (!isSlot(fromSlot) || !isSlot(toSlot)) throw new RequestError(400, 'fromSlot and toSlot must be slots');
   if (typeof force !== 'boolean') throw new RequestError(400, 'force must be a boolean');

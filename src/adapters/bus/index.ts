@@ -3,7 +3,7 @@ import { messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Bus, OpenThreadLine } from '../../ports/processes.ts';
 import type { Log } from '../../ports/telemetry.ts';
-import { CHANNEL, type Line, NOTIFY, type Parcel, postgresLine } from './postgres-line.ts';
+import { type BusLine, CHANNEL, NOTIFY, type Parcel, postgresLine } from './postgres-line.ts';
 
 interface BusOptions {
   /** Name that the threads of this process share; null when there is only one thread. */
@@ -11,7 +11,7 @@ interface BusOptions {
   /** `store.url` when other processes can be reached through the store: only PostgreSQL carries messages. */
   readonly storeUrl: string | null;
   /** Lines to other processes of this daemon. */
-  readonly lines?: readonly Line[];
+  readonly lines?: readonly BusLine[];
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -21,7 +21,7 @@ const CARRIES = /^postgres(ql)?:/;
 
 /** The bus of one thread, over all available lines. */
 export function openBus({ channel, storeUrl, clock, random, log, ...given }: BusOptions): Bus {
-  const lines: Line[] = [...(channel === null ? [] : [broadcastLine(channel)]), ...(given.lines ?? [])];
+  const lines: BusLine[] = [...(channel === null ? [] : [broadcastLine(channel)]), ...(given.lines ?? [])];
   if (storeUrl !== null && CARRIES.test(storeUrl)) lines.push(postgresLine({ url: storeUrl, clock, random, log }));
   return createBus(lines, log);
 }
@@ -32,7 +32,7 @@ export function openTellingBus({ storeUrl, random, log }: Pick<BusOptions, 'stor
 }
 
 /** A line to the other threads of this process that open a line of the same name. It does not keep the thread alive. */
-export function broadcastLine(name: string): Line {
+export function broadcastLine(name: string): BusLine {
   const channel = new BroadcastChannel(name);
   channel.unref();
   return {
@@ -62,7 +62,7 @@ const TIMEOUT_MS = 2_000;
  * A line that only sends. Messages go to all processes on the database when the line is closed.
  * Without messages it opens no connection. Messages are lost on any failure.
  */
-function postgresLetter(url: string, random: Random): Line {
+function postgresLetter(url: string, random: Random): BusLine {
   const parcels: Parcel[] = [];
   return {
     send: (parcel) => void parcels.push(parcel),
@@ -96,7 +96,7 @@ function postgresLetter(url: string, random: Random): Line {
  * A bus over any number of lines; without lines, messages stay in this thread. A message from one line is forwarded to the others, so that
  * the threads of a process share one connection to other processes.
  */
-export function createBus(lines: readonly Line[], log: Log): Bus {
+export function createBus(lines: readonly BusLine[], log: Log): Bus {
   const listeners = new Map<string, Set<(message: unknown) => void>>();
   let closed = false;
 
@@ -109,7 +109,7 @@ export function createBus(lines: readonly Line[], log: Log): Bus {
       }
     }
   };
-  const sendOver = (parcel: Parcel, except: Line | null): void => {
+  const sendOver = (parcel: Parcel, except: BusLine | null): void => {
     for (const line of lines) if (line !== except) line.send(parcel);
   };
   for (const line of lines) {

@@ -36,7 +36,7 @@ const RECONNECT_BACKOFF = { firstMs: 500, longestMs: 30_000, jitter: 0.5 };
  * A line to all processes on one PostgreSQL database, over LISTEN and NOTIFY on its own connection. It connects in the background
  * and reconnects when the connection is lost; messages sent without a connection are lost.
  */
-export function postgresLine(options: PostgresLineOptions): Line {
+export function postgresLine(options: PostgresLineOptions): BusLine {
   const { clock, random, log } = options;
   const own = random.uuid();
   const ended = new AbortController();
@@ -141,7 +141,7 @@ export interface Parcel {
 }
 
 /** A transport to other buses. It never returns what was sent over it, and drops what it cannot carry. */
-export interface Line {
+export interface BusLine {
   send(parcel: Parcel): void;
   /** Called once, before anything is sent. */
   onParcel(take: (parcel: Parcel) => void): void;

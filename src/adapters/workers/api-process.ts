@@ -3,10 +3,10 @@
  * between parent and child.
  */
 import type { ApiPeers, HandedSocket, ListenHandle, SharedListeners } from '../../ports/processes.ts';
-import type { Line } from '../bus/postgres-line.ts';
+import type { BusLine } from '../bus/postgres-line.ts';
 import { fromErrorData, type PeerMessage, type ToApiProcess, toErrorData, type WorkerMessage } from './wire.ts';
 
-type Parcel = Parameters<Line['send']>[0];
+type Parcel = Parameters<BusLine['send']>[0];
 type PeerQuestion = Extract<PeerMessage, { readonly ask: number }>;
 
 /** One end of a line to another process. */
@@ -117,7 +117,7 @@ export function createApiHub(count: number, name: string): ApiHub {
 }
 
 /** The bus over the lines. */
-export function peersLine({ askOthers, answer }: Pick<ApiPeers, 'askOthers' | 'answer'>): Line {
+export function peersLine({ askOthers, answer }: Pick<ApiPeers, 'askOthers' | 'answer'>): BusLine {
   return {
     send: (parcel) => void askOthers('bus', parcel).catch(() => undefined),
     onParcel: (take) => answer('bus', (parcel) => take(parcel as Parcel)),

@@ -9,7 +9,7 @@ import { applyPlan, type MoveResult, switchOver, verifyMove } from '../move/appl
 import { type CostReport, costOf, PRICES, readPrices } from '../move/cost.ts';
 import { type PlannedWebhook, readHelius, readQuickNode, readSaved } from '../move/hosted.ts';
 import { createService, readKey, type Service, usage } from '../move/service.ts';
-import { createSecrets, lockState, readState, writeState } from '../move/state.ts';
+import { createSecrets, lockState, readMoveState, writeState } from '../move/state.ts';
 
 const HOSTED = {
   helius: { url: 'https://api-mainnet.helius-rpc.com', keyHeader: null },
@@ -39,7 +39,7 @@ export const run: RunCommand = async (values, io) => {
   const intervalMs = secondsOption(values, 'interval', DEFAULT_INTERVAL_S) * 1_000;
   const unlock = lockState(file);
   try {
-    const state = readState(file, sourceOf(values, io), daemon.host);
+    const state = readMoveState(file, sourceOf(values, io), daemon.host);
     const save = () => writeState(file, state);
     if (values['switch'] === true) {
       const count = await switchOver({ daemon, state, save });
@@ -71,7 +71,7 @@ export const run: RunCommand = async (values, io) => {
 export const verify: RunCommand = async (values, io) => {
   const daemon = daemonOf(values, io);
   const file = stateFile(values, io);
-  const state = readState(file, sourceOf(values, io), daemon.host);
+  const state = readMoveState(file, sourceOf(values, io), daemon.host);
   const results = await verifyMove(daemon, state, values['test'] === true);
   const failing = results.filter(({ verdict }) => verdict === 'fails').length;
   if (values['json'] === true) io.out(JSON.stringify(results));

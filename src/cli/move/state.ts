@@ -41,7 +41,7 @@ export interface MoveState {
 const wrong = (text: string) => new CodedError('MOVE_STATE', text, { exitCode: EXIT.config });
 
 /** Error: MOVE_STATE. */
-export function readState(file: string, from: string, to: string): MoveState {
+export function readMoveState(file: string, from: string, to: string): MoveState {
   if (!existsSync(file)) return { from, to, switched: false, entries: {} };
   let found: unknown = null;
   try {

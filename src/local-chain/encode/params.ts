@@ -210,7 +210,7 @@ const memcmp = struct(
   flat,
 );
 const filter = choice({ dataSize: u64, memcmp, tokenAccountState: null });
-export type AccountFilter = ReturnType<typeof filter>;
+export type ProgramAccountFilter = ReturnType<typeof filter>;
 export const programAccountsConfig = struct(
   'RpcProgramAccountsConfig',
   { filters: maybe(list(filter)), ...account, withContext: maybe(flag), sortResults: maybe(flag) },

@@ -3,7 +3,7 @@ import { Keypair } from '@solana/web3.js';
 import { decode, decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { SYSTEM_PROGRAM, SYSVAR_OWNER } from '../../solana/programs.ts';
-import type { DecodedTransaction, MessageParts } from '../vm/transaction.ts';
+import type { ChainTransaction, MessageParts } from '../vm/transaction.ts';
 import { MAX_RENT_EPOCH, type TransactionError, type Vm, type VmAccount } from '../vm/vm.ts';
 
 import { type Accounts, createAccounts, keyBytes, view } from './accounts.ts';
@@ -19,7 +19,7 @@ import {
   resolveKeys,
 } from './record.ts';
 import type { LedgerBlock, LedgerListener, PreImages, TransactionRecord, UnplacedRecord } from './state.ts';
-import { type ChainState, createChainState, stateOfBlocks } from './state.ts';
+import { createChainState, type LocalChainState, stateOfBlocks } from './state.ts';
 
 const SLOT_HASHES = 512;
 
@@ -55,7 +55,7 @@ export interface Bank {
   readonly options: BankOptions;
   readonly vm: Vm;
   readonly accounts: Accounts;
-  readonly state: ChainState;
+  readonly state: LocalChainState;
   readonly listeners: Set<LedgerListener>;
   branch: number;
   pending: Pending;
@@ -163,7 +163,7 @@ export function refreshClock(bank: Bank): void {
 }
 
 /** Checks a transaction like a cluster (recent blockhash or nonce, duplicate) and runs it in the open slot. */
-export function submit(bank: Bank, transaction: DecodedTransaction): Submission {
+export function submit(bank: Bank, transaction: ChainTransaction): Submission {
   // A node looks at the age first: a used nonce is too old, and not a duplicate.
   if (!isFresh(bank, transaction)) return { landed: false, err: 'BlockhashNotFound' };
   if (bank.state.record(transaction.signatures[0]!) !== undefined) return { landed: false, err: 'AlreadyProcessed' };
@@ -173,7 +173,7 @@ export function submit(bank: Bank, transaction: DecodedTransaction): Submission 
 /** Whether the blockhash, or the nonce in its place, is still valid on top of `block` with its accounts. */
 export function isFresh(
   bank: Bank,
-  transaction: DecodedTransaction,
+  transaction: ChainTransaction,
   block: LedgerBlock = bank.state.tip(),
   account: (key: string) => VmAccount | null = bank.accounts.get,
 ): boolean {
@@ -187,7 +187,7 @@ export function isFresh(
 const keepsStates = ({ options }: Bank): boolean => options.finalityDepth > 0 || options.consensus === 'alpenglow';
 
 /** Runs a transaction in the open slot without checking its age: a fork runs dropped ones again. */
-export function run(bank: Bank, transaction: DecodedTransaction): Submission {
+export function run(bank: Bank, transaction: ChainTransaction): Submission {
   refreshClock(bank);
   const { accounts, pending } = bank;
   const keys = resolveKeys(transaction, accounts.get);
@@ -218,7 +218,7 @@ export function run(bank: Bank, transaction: DecodedTransaction): Submission {
  * Whether the fee would leave the payer with lamports, but fewer than its rent minimum: a node then refuses to load the transaction
  * (Agave 4.2.1, `validate_fee_payer`). A payer that was below the minimum before may go on paying.
  */
-function isRentBreakingPayer({ vm }: Bank, transaction: DecodedTransaction, payer: VmAccount | null): boolean {
+function isRentBreakingPayer({ vm }: Bank, transaction: ChainTransaction, payer: VmAccount | null): boolean {
   if (payer === null) return false;
   const minimum = vm.rentExemptLamports(payer.data.length);
   const left = payer.lamports - BigInt(feeOf(transaction));

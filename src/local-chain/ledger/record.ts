@@ -16,7 +16,7 @@ import {
   VOTE_PROGRAM,
 } from '../../solana/programs.ts';
 import { isStaticWritable, memoOf } from '../../solana/show-transaction.ts';
-import type { DecodedTransaction, MessageInstruction, MessageParts } from '../vm/transaction.ts';
+import type { ChainTransaction, MessageInstruction, MessageParts } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome } from '../vm/vm.ts';
 import { type Accounts, type TokenState, uiAmountOf, view } from './accounts.ts';
 import type { TokenBalanceEntry, TransactionMeta, UnplacedRecord } from './state.ts';
@@ -36,7 +36,7 @@ export function readBalances(accounts: Accounts, keys: ResolvedKeys, after: bool
 }
 
 interface RecordInput {
-  readonly transaction: DecodedTransaction;
+  readonly transaction: ChainTransaction;
   readonly keys: ResolvedKeys;
   readonly slot: number;
   readonly unixSeconds: number;

@@ -1,6 +1,6 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { UiTokenAmount } from '../../solana/json-parsed/layout.ts';
-import type { DecodedTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
+import type { ChainTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount } from '../vm/vm.ts';
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
@@ -46,7 +46,7 @@ export interface TransactionMeta {
 export interface TransactionRecord {
   readonly signature: string;
   readonly slot: number;
-  readonly transaction: DecodedTransaction;
+  readonly transaction: ChainTransaction;
   /** Static keys, loaded writable, loaded readonly. */
   readonly keys: readonly string[];
   readonly meta: TransactionMeta;
@@ -152,10 +152,14 @@ export interface ChainStateOptions {
   readonly maxBlocks: number;
 }
 
-export type ChainState = ReturnType<typeof createChainState>;
+export type LocalChainState = ReturnType<typeof createChainState>;
 
 /** A state of these blocks, oldest first, with their transactions. `earlier`: number of transactions that were pruned before them. */
-export function stateOfBlocks(blocks: readonly LedgerBlock[], options: ChainStateOptions, earlier = 0): ChainState {
+export function stateOfBlocks(
+  blocks: readonly LedgerBlock[],
+  options: ChainStateOptions,
+  earlier = 0,
+): LocalChainState {
   const [first, ...rest] = blocks;
   if (first === undefined) throw new TypeError('a chain has a first block');
   const state = createChainState(first, options, earlier);

@@ -3,7 +3,7 @@ import { type ContextConfig, invalid, invalidParams, type ParamReader, RPC, rpcE
 import { view } from '../ledger/accounts.ts';
 import { type Bank, imageIn, RELEASES, type Release, type Submission } from '../ledger/bank.ts';
 import type { Commitment, LedgerBlock } from '../ledger/state.ts';
-import type { DecodedTransaction } from '../vm/transaction.ts';
+import type { ChainTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 
 export type Values<R extends readonly ParamReader<unknown>[]> = {
@@ -110,7 +110,7 @@ export interface LocalNode {
   /** A call that names the commitment `confirmed` is refused. */
   readonly refusesConfirmed: boolean;
   /** Runs a transaction and, without a slot timer, seals its block. */
-  submit(transaction: DecodedTransaction): Submission;
+  submit(transaction: ChainTransaction): Submission;
   /** A real transfer from the faucet; returns its signature. */
   airdrop(address: string, lamports: bigint): string;
 }

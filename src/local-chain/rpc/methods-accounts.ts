@@ -3,7 +3,6 @@ import { exact } from '../../solana/json-parsed/layout.ts';
 import type { ParseContext } from '../encode/account.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
-  type AccountFilter,
   accountConfig,
   atMost,
   base58Bytes,
@@ -13,6 +12,7 @@ import {
   invalidParams,
   largestConfig,
   list,
+  type ProgramAccountFilter,
   programAccountsConfig,
   pubkey,
   RPC,
@@ -183,13 +183,13 @@ const MAX_BASE64_CHARACTERS = 172;
 export type AccountMatch = (account: VmAccount) => boolean;
 
 /** Filters of getProgramAccounts and programSubscribe. Throws -32602. */
-export function filtersOf(filters: readonly AccountFilter[] = []): AccountMatch {
+export function filtersOf(filters: readonly ProgramAccountFilter[] = []): AccountMatch {
   if (filters.length > MAX_FILTERS) throw invalidParams(`Too many filters provided; max ${MAX_FILTERS}`);
   const matches = filters.map(matchOf);
   return (account) => matches.every((match) => match(account));
 }
 
-function matchOf({ kind, content }: AccountFilter): AccountMatch {
+function matchOf({ kind, content }: ProgramAccountFilter): AccountMatch {
   if (kind === 'tokenAccountState') return isTokenAccount;
   if (kind === 'dataSize') return (account) => account.data.length === Number(content);
   const wanted = memcmpBytes(content.bytes, content.encoding);

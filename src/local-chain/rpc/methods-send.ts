@@ -41,7 +41,7 @@ import {
   tokenBalances,
 } from '../ledger/record.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
-import { type DecodedTransaction, decodeMessage, decodeTransaction } from '../vm/transaction.ts';
+import { type ChainTransaction, decodeMessage, decodeTransaction } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome, VmSimulation } from '../vm/vm.ts';
 import { type BankView, changedIn, inContext, type LocalNode, type Methods, method, sendingBank } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
@@ -169,7 +169,7 @@ function blockhashOf(block: LedgerBlock) {
 }
 
 /** A copy with another blockhash, which its signatures do not fit. */
-function withBlockhash({ bytes }: DecodedTransaction, blockhash: string): DecodedTransaction {
+function withBlockhash({ bytes }: ChainTransaction, blockhash: string): ChainTransaction {
   const layout = emptyLayout();
   walkWire({ bytes, at: 0, end: bytes.length }, layout);
   const changed = Uint8Array.from(bytes);
@@ -269,7 +269,7 @@ interface SimulationOptions {
 function simulate(
   node: LocalNode,
   bank: BankView,
-  transaction: DecodedTransaction,
+  transaction: ChainTransaction,
   { verifySignatures, anyHash }: SimulationOptions,
 ): Simulation {
   // Without a slot timer nobody could wait for the next slot.
@@ -301,7 +301,7 @@ function simulate(
   });
 }
 
-function earlyError(node: LocalNode, bank: BankView, transaction: DecodedTransaction, anyHash: boolean) {
+function earlyError(node: LocalNode, bank: BankView, transaction: ChainTransaction, anyHash: boolean) {
   if (anyHash) return null;
   if (!isFresh(node.bank, transaction, bank.block, bank.accounts.get)) return 'BlockhashNotFound';
   const landed = node.bank.state.record(transaction.signatures[0]!);
@@ -500,7 +500,7 @@ function wireBytes(text: string, encoding: 'base58' | 'base64', what: string): U
   return bytes;
 }
 
-function transactionOf(text: string, encoding: WireEncoding = 'base58'): DecodedTransaction {
+function transactionOf(text: string, encoding: WireEncoding = 'base58'): ChainTransaction {
   if (encoding === 'json' || encoding === 'jsonParsed') {
     throw invalidParams(`unsupported encoding: ${encoding}. Supported encodings: base58, base64`);
   }

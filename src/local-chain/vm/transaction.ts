@@ -36,7 +36,7 @@ export interface MessageParts {
 }
 
 /** A transaction whose bytes are proven to be safe for the engine. */
-export interface DecodedTransaction extends MessageParts {
+export interface ChainTransaction extends MessageParts {
   readonly bytes: Uint8Array;
   readonly signatures: readonly string[];
 }
@@ -45,7 +45,7 @@ export interface DecodedTransaction extends MessageParts {
  * Decodes wire bytes. The engine aborts the whole process on bytes that do not decode, so only the output of a full
  * decode-and-encode round trip, byte for byte, ever reaches it. Throws LOCAL_BAD_TRANSACTION.
  */
-export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
+export function decodeTransaction(bytes: Uint8Array): ChainTransaction {
   if (isMessageFirst(bytes)) return decodeVersion1(bytes);
   if (bytes.length > PACKET_BYTES) {
     throw bad(`transaction too large: ${bytes.length} bytes (max: ${PACKET_BYTES} bytes)`);
@@ -91,7 +91,7 @@ function refusalOf({ oddity, config, ...peek }: WirePeek): string | null {
 }
 
 /** A version 1 transaction has exactly one form, whose layout our own decoder checks. */
-function decodeVersion1(bytes: Uint8Array): DecodedTransaction {
+function decodeVersion1(bytes: Uint8Array): ChainTransaction {
   if (bytes.length > MAX_VERSION_1_BYTES) {
     throw bad(`transaction too large: ${bytes.length} bytes (max: ${MAX_VERSION_1_BYTES} bytes)`);
   }

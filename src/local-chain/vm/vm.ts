@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { encode32 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type * as Litesvm from './litesvm.ts';
-import type { DecodedTransaction } from './transaction.ts';
+import type { ChainTransaction } from './transaction.ts';
 
 /** An account in the engine. `data` is a copy. */
 export interface VmAccount {
@@ -59,7 +59,7 @@ export async function createVm() {
 function removeAirdropAccount(native: Native, engine: Litesvm.LiteSvm): void {
   for (const item of engine.getProgramAccounts(ZERO_KEY)) {
     if (!item.account().executable())
-      engine.setAccount(item.address, new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n));
+      engine.setAccount(item.address, new native.LiteAccount(0n, new Uint8Array(0), ZERO_KEY, false, 0n));
   }
 }
 
@@ -76,8 +76,8 @@ function accountAccess(native: Native, engine: Litesvm.LiteSvm) {
     write(key: Uint8Array, account: Omit<VmAccount, 'owner'> | null): void {
       const value =
         account === null
-          ? new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n)
-          : new native.Account(
+          ? new native.LiteAccount(0n, new Uint8Array(0), ZERO_KEY, false, 0n)
+          : new native.LiteAccount(
               account.lamports,
               account.data,
               checked(account.ownerBytes),
@@ -100,12 +100,12 @@ function accountAccess(native: Native, engine: Litesvm.LiteSvm) {
 
 function execution(engine: Litesvm.LiteSvm) {
   return {
-    execute(transaction: DecodedTransaction): VmOutcome {
+    execute(transaction: ChainTransaction): VmOutcome {
       const answer = engine.sendVersionedTransaction(transaction.bytes);
       return 'err' in answer ? outcome(answer.meta(), toTransactionError(answer.err())) : outcome(answer, null);
     },
     /** Runs without effect. `verify`: check the signatures. */
-    simulate(transaction: DecodedTransaction, verify: boolean): VmSimulation {
+    simulate(transaction: ChainTransaction, verify: boolean): VmSimulation {
       engine.setSigverify(verify);
       try {
         const answer = engine.simulateVersionedTransaction(transaction.bytes);
@@ -142,7 +142,7 @@ function checked(key: Uint8Array): Uint8Array {
   return key;
 }
 
-function plain(account: Litesvm.Account): VmAccount {
+function plain(account: Litesvm.LiteAccount): VmAccount {
   const ownerBytes = account.owner();
   return {
     lamports: account.lamports(),
@@ -213,7 +213,7 @@ export function loadNative(): Native {
   }
   const prototype = native.LiteSvm?.prototype as unknown as Record<string, unknown> | undefined;
   const absent = METHODS.filter((method) => typeof prototype?.[method] !== 'function');
-  if (absent.length > 0 || typeof native.Account !== 'function' || typeof native.Clock !== 'function') {
+  if (absent.length > 0 || typeof native.LiteAccount !== 'function' || typeof native.Clock !== 'function') {
     throw missing(name, `this release lacks ${absent.join(', ') || 'Account or Clock'}`);
   }
   return native;

@@ -17,11 +17,11 @@ import {
   compileBudget,
   deferred,
   demandText,
-  type Field,
   key,
   list,
   map,
   misfit,
+  type NamedValue,
   number,
   option,
   prefixed,
@@ -124,7 +124,7 @@ const NO_GENERICS: Generics = { key: '', reads: new Map(), counts: new Map() };
 
 interface Types {
   /** Fields with names, or types alone, which are numbered. */
-  fields(items: readonly unknown[]): readonly Field[];
+  fields(items: readonly unknown[]): readonly NamedValue[];
 }
 
 const MAX_TYPE_DEPTH = 32;
@@ -289,8 +289,8 @@ function createTypes(idl: Members): Types {
     return { name: demandName(name), body: body.length === 0 ? null : struct(fieldsOf(body, generics, 0)) };
   }
 
-  const fieldsOf = (items: readonly unknown[], generics: Generics, depth: number): readonly Field[] =>
-    items.map((item, at): Field => {
+  const fieldsOf = (items: readonly unknown[], generics: Generics, depth: number): readonly NamedValue[] =>
+    items.map((item, at): NamedValue => {
       const isNamed = isPlainObject(item) && typeof item['name'] === 'string' && 'type' in item;
       return {
         name: isNamed ? demandName(item['name']) : String(at),

@@ -18,13 +18,13 @@ import {
   compileBudget,
   deferred,
   demandText,
-  type Field,
   key,
   type ListCount,
   list,
   map,
   misfit,
   moved,
+  type NamedValue,
   number,
   option,
   prefixed,
@@ -102,7 +102,7 @@ function callOf(item: Node, types: Types): CallShape | null {
     args: () =>
       argumentList(
         args.map(
-          ({ name, type, defaultValueStrategy }): Field => ({
+          ({ name, type, defaultValueStrategy }): NamedValue => ({
             name: demandName(name),
             read: types.read(type),
             isHidden: defaultValueStrategy === 'omitted',
@@ -271,7 +271,7 @@ function createTypes(program: Node, others: readonly Node[]): Types {
 
   function fieldsOf(items: readonly unknown[], depth: number, home: Node): ReadValue {
     return struct(
-      items.map((field): Field => {
+      items.map((field): NamedValue => {
         const { name, type, defaultValueStrategy } = nodeOf(field);
         return {
           name: demandName(name),

@@ -308,14 +308,14 @@ export function list(count: ListCount, item: ReadValue): ReadValue {
 export const map = (count: ListCount, name: ReadValue, value: ReadValue): ReadValue =>
   list(count, (from) => [from.nested(name), from.nested(value)]);
 
-export interface Field {
+export interface NamedValue {
   readonly name: string;
   readonly read: ReadValue;
   /** It is read and left out, as a discriminator. */
   readonly isHidden?: boolean;
 }
 
-export function struct(fields: readonly Field[]): ReadValue {
+export function struct(fields: readonly NamedValue[]): ReadValue {
   const names = fields.map(({ name }) => name);
   const reads = fields.map(({ read }) => read);
   const hidden = fields.map(({ isHidden }) => isHidden === true);
@@ -374,11 +374,11 @@ export function deferred(compile: () => ReadValue): ReadValue {
  * The arguments of an instruction of a program that reads its own data. Programs add arguments at the end, and callers of before leave
  * them out: where the data ends between two arguments, those that may be absent are null, if one that may not be is there.
  */
-export function argumentList(fields: readonly Field[]): ReadValue {
+export function argumentList(fields: readonly NamedValue[]): ReadValue {
   const kept = (count: number) =>
     fields.slice(0, count).some(({ read, isHidden }) => isHidden !== true && !mayBeAbsent(read));
   return struct(
-    fields.map((field, at): Field => {
+    fields.map((field, at): NamedValue => {
       const { read } = field;
       const isAbsent = (from: DataReader) => from.at === from.end && mayBeAbsent(read) && kept(at);
       return { ...field, read: (from) => (isAbsent(from) ? null : read(from)) };

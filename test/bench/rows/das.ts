@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { Value } from '@sinclair/typebox/value';
 import { sql } from 'kysely';
-import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.ts';
+import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
@@ -237,7 +237,7 @@ async function leaves(store: Store, { size, seed, say }: RunOptions): Promise<Ro
   const { leaves: count, pairs } = SIZES[size];
   say(`a tree of ${count} leaves`);
   await plantLeaves(store, count);
-  const index = createAssetIndex({ store, trees: 'all', missingTo: async () => null });
+  const index = createCompressedAssets({ store, trees: 'all', missingTo: async () => null });
   const facts = { dialect: 'hosted', showFungible: true, showUnverifiedCollections: false } as const;
   const parts: ListParts = {
     source: recordedSource({ name: '', accounts: [], transactions: [], requests: [] }),

@@ -8,8 +8,8 @@ import { accountText, PROXY_KEY, READ, SHADOW_SHARE } from '../samples/proxy-ans
 import { siblingModule } from '../sibling.ts';
 import { percentile, steadyLoad } from '../steady-load.ts';
 
-const MOST_P99 = 1.05;
-const MOST_CPU = 1.15;
+const MAX_P99 = 1.05;
+const MAX_CPU = 1.15;
 const SIZES = {
   full: { windows: 20, seconds: 20, perSecond: 250 },
   quick: { windows: 10, seconds: 8, perSecond: 250 },
@@ -17,7 +17,7 @@ const SIZES = {
 } as const;
 const CONNECTIONS = 32;
 /** Of the chosen reads, at least: one may be skipped because the machine stood still. */
-const LEAST_COMPARED = 0.9;
+const MIN_COMPARED = 0.9;
 
 interface Window {
   readonly p99: number;
@@ -60,7 +60,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const { compared, different, unanswered } = await reportOf(shadow);
     const [asked, made] = [windows * seconds * perSecond, compared - first.compared];
     assert.equal(different, 0, 'the reference answers the same');
-    if (size !== 'smoke') assert.ok(made >= LEAST_COMPARED * SHADOW_SHARE * asked, `${made} of ${asked} were compared`);
+    if (size !== 'smoke') assert.ok(made >= MIN_COMPARED * SHADOW_SHARE * asked, `${made} of ${asked} were compared`);
     const notes = [
       `${made} of ${asked} reads were compared, ${unanswered} times the reference did not answer`,
       'both daemons are asked at once, by one load; they, upstream and reference share the cores; log level info',
@@ -83,8 +83,8 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       };
     };
     return [
-      rowOf('p99', 'p99 of reads through the daemon', 'ms', MOST_P99),
-      rowOf('cpu', 'CPU time of a read through the daemon', 'us', MOST_CPU),
+      rowOf('p99', 'p99 of reads through the daemon', 'ms', MAX_P99),
+      rowOf('cpu', 'CPU time of a read through the daemon', 'us', MAX_CPU),
     ];
   } finally {
     for (const server of [shadow, plain, reference, upstream]) server.stop();

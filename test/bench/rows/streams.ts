@@ -17,7 +17,7 @@ import { type StreamsConfig, streamsConfig } from '../../../plugins/streams/conf
 import { createCuckooFilter } from '../../../plugins/streams/cuckoo.ts';
 import { createGeyser } from '../../../plugins/streams/geyser.ts';
 import { createGrpcServer } from '../../../plugins/streams/grpc-server.ts';
-import { createHub } from '../../../plugins/streams/hub/index.ts';
+import { createStreamHub } from '../../../plugins/streams/hub/index.ts';
 import { createBlockUpdates, encodeLabels } from '../../../plugins/streams/wire/updates.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createBudgets } from '../../../src/budgets.ts';
@@ -62,7 +62,7 @@ async function startOurs(
   const clock = { ...createSystemClock(), now: () => NOW_MS };
   const metrics = createMetricsRegistry().scope('streams');
   const config = Value.Default(streamsConfig, { grpc: limits }) as StreamsConfig;
-  const hub = createHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks });
+  const hub = createStreamHub({ metrics, log: createMemoryLog(), limits: config.grpc, blocks });
   const caller = { projectId: 'bench', keyId: null, plan: 'none', wallet: null };
   const geyser = createGeyser({
     config,

@@ -1,4 +1,4 @@
-import { hashKey } from '../../../plugins/access/keys.ts';
+import { hashApiKey } from '../../../plugins/access/keys.ts';
 import { type ApiKeyRow, tables } from '../../../plugins/access/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { accessBed } from '../../helpers/access-harness.ts';
@@ -18,7 +18,7 @@ export async function fillWithKeys(store: Store, projects: number, keys: number)
   const key = (index: number): ApiKeyRow => ({
     id: `k-${index}`,
     project_id: `p-${index % projects}`,
-    hash: hashKey(keyOf(index)),
+    hash: hashApiKey(keyOf(index)),
     prefix: 'bench',
     name: '',
     created_at: 1,

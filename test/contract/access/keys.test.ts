@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashKey } from '../../../plugins/access/keys.ts';
+import { hashApiKey } from '../../../plugins/access/keys.ts';
 import { createAdmin, createCharges } from '../../../plugins/access/services.ts';
 import { migrations, tables } from '../../../plugins/access/tables.ts';
 import type { Admission } from '../../../src/plugin/host.ts';
@@ -37,7 +37,7 @@ eachStore('keys', (engine) => {
       const db = tx.db as Queries;
       const project = { id: 'a-project', name: 'old', plan: 'business', wallet: null, created_at: clock.now() };
       await db.insertInto('projects').values(project).execute();
-      const key = { id: 'k', project_id: 'a-project', hash: hashKey('old-key'), prefix: 'o', name: '' };
+      const key = { id: 'k', project_id: 'a-project', hash: hashApiKey('old-key'), prefix: 'o', name: '' };
       await db
         .insertInto('api_keys')
         .values({ ...key, created_at: clock.now(), expires_at: null, revoked_at: null })

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type AccountRow, SUBJECT, type TokenAccountRow, u64Bytes } from '../../../plugins/compression/store/tables.ts';
+import {
+  type CompressedAccountRow,
+  SUBJECT,
+  type TokenAccountRow,
+  u64Bytes,
+} from '../../../plugins/compression/store/tables.ts';
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMethodBed, type MethodBed } from '../../helpers/compression-methods.ts';
@@ -49,7 +54,7 @@ const spec: fc.Arbitrary<Spec> = fc.record({
 const hashOf = (number: number) => keyOf(40 + ((number * 7) % 60), number);
 
 interface World {
-  readonly accounts: readonly AccountRow[];
+  readonly accounts: readonly CompressedAccountRow[];
   readonly tokens: readonly TokenAccountRow[];
 }
 
@@ -157,7 +162,8 @@ function listOf(value: object): ListAnswer['value'] {
   return (items === undefined ? value : { items, ...rest }) as ListAnswer['value'];
 }
 
-const byLeaf = (a: AccountRow, b: AccountRow) => a.leaf_index - b.leaf_index || Buffer.compare(a.hash, b.hash);
+const byLeaf = (a: CompressedAccountRow, b: CompressedAccountRow) =>
+  a.leaf_index - b.leaf_index || Buffer.compare(a.hash, b.hash);
 const byMint = (a: TokenAccountRow, b: TokenAccountRow) =>
   Buffer.compare(a.mint, b.mint) || Buffer.compare(a.hash, b.hash);
 

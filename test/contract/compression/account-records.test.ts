@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AccountRow, u64Bytes } from '../../../plugins/compression/store/tables.ts';
+import { type CompressedAccountRow, u64Bytes } from '../../../plugins/compression/store/tables.ts';
 import { encode, encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMethodBed } from '../../helpers/compression-methods.ts';
@@ -24,7 +24,7 @@ const OWNER = keyOf(10);
 const MOST = 2n ** 64n - 1n;
 
 /** An address that has changed twice, in trees of both kinds. */
-function changes(): AccountRow[] {
+function changes(): CompressedAccountRow[] {
   const data = { discriminator: Buffer.alloc(8, 255), data: Buffer.from('some data'), data_hash: keyOf(6) };
   return [
     accountRow(keyOf(41), {
@@ -318,7 +318,7 @@ async function insertMany(store: Store, owner: Uint8Array, count: number, matchi
       data: Buffer.from(matching.includes(leaf) ? 'xxmarkxx' : 'nothing!'),
     }),
   );
-  const columns = Object.keys(rows[0] ?? {}) as (keyof AccountRow)[];
+  const columns = Object.keys(rows[0] ?? {}) as (keyof CompressedAccountRow)[];
   await store.write(async (tx) => {
     await tx.insertMany(
       'compression_accounts',

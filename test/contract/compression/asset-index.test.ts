@@ -6,7 +6,7 @@ import { Value } from '@sinclair/typebox/value';
 import fc from 'fast-check';
 import { createTreeHistory, resetTree } from '../../../plugins/compression/chain/repair-cnft.ts';
 import { createConcurrentHashing } from '../../../plugins/compression/indexing/cnft.ts';
-import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.ts';
+import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
 import { absentNote, type Db, NOTES, writeNote } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { assetSignatures } from '../../../plugins/das/changes.ts';
@@ -165,7 +165,7 @@ eachStore('the index of compressed assets', (engine) => {
         );
         let missingTo: number | null = missing.at(-1)!.slot;
         const trees = isAll ? ('all' as const) : NAMED;
-        const index = createAssetIndex({ store, trees, missingTo: async () => missingTo });
+        const index = createCompressedAssets({ store, trees, missingTo: async () => missingTo });
         // Of all trees, those that are withheld are left out; an id of a tree that no block has named is unknown.
         if (!isAll) await check(index, life);
         else
@@ -178,7 +178,7 @@ eachStore('the index of compressed assets', (engine) => {
         await play(bed, missing);
         missingTo = null;
         assert.equal(await check(index, life), 0);
-        const all = await createAssetIndex({ store, trees: 'all', missingTo: async () => null }).list('all', {
+        const all = await createCompressedAssets({ store, trees: 'all', missingTo: async () => null }).list('all', {
           most: 99,
         });
         // The bed follows all trees; the first block decides whether nothing came before it.
@@ -193,7 +193,7 @@ eachStore('the index of compressed assets', (engine) => {
     const bed = await createCnftBed(store);
     const life = live([0, 1, 2, 1, 3].map((leaf) => ({ tree: 0, leaf, owner: 20 + (leaf % 4), isBurn: leaf === 2 })));
     await play(bed, life.blocks);
-    const index = createAssetIndex({ store, trees: NAMED, missingTo: async () => null });
+    const index = createCompressedAssets({ store, trees: NAMED, missingTo: async () => null });
     assert.equal(await check(index, life), 0);
     const db = store.read as Db;
     const tree = await db
@@ -230,7 +230,7 @@ eachStore('the index of compressed assets', (engine) => {
     const store = await engine.store(t);
     const bed = await createCnftBed(store);
     let missingTo: number | null = null;
-    const index = createAssetIndex({ store, trees: NAMED, missingTo: async () => missingTo });
+    const index = createCompressedAssets({ store, trees: NAMED, missingTo: async () => missingTo });
     const list = (part = {}) => index.list({ owner: keyOf(21) }, { most: 10, ...part });
     const why = (found: object | null) => (found !== null && 'withheld' in found ? String(found.withheld) : 'shown');
     assert.match(why(await list()), /was not read yet/);
@@ -266,7 +266,7 @@ eachStore('the index of compressed assets', (engine) => {
     assert.match(why(await list()), /has a leaf that cannot be read/);
     assert.equal((await index.find([keyOf(3)])).lacking, null, 'it is the leaf of a known id');
     assert.match(why(await index.list({ tree: tree.key }, { most: 9 })), /has a leaf that cannot be read/);
-    const all = createAssetIndex({ store, trees: 'all', missingTo: async () => null });
+    const all = createCompressedAssets({ store, trees: 'all', missingTo: async () => null });
     const found = await all.list('all', { most: 9 });
     assert.equal(found !== null && 'isComplete' in found && found.isComplete, false);
     await assert.rejects(followedTrees(index).read(encode32(keyOf(21)), OWN_WORK), { code: 'WALLET_ASSETS_WITHHELD' });
@@ -278,7 +278,7 @@ eachStore('the index of compressed assets', (engine) => {
     const life = live([{ tree: 0, leaf: 1, owner: 21, isBurn: false }]);
     await play(bed, life.blocks);
     await bed.apply(30, []);
-    const index = createAssetIndex({ store, trees: [keyOf(220)], missingTo: async () => 20 });
+    const index = createCompressedAssets({ store, trees: [keyOf(220)], missingTo: async () => 20 });
     const id = [...life.present.keys()][0]!;
     const isShown = async () => !('withheld' in ((await index.find([idBytes(id)])).assets.get(id) as object));
     const { signal } = new AbortController();
@@ -307,7 +307,7 @@ eachStore('the index of compressed assets', (engine) => {
     const store = await engine.store(t);
     const bed = await createCnftBed(store);
     await bed.apply(2, []);
-    const index = createAssetIndex({ store, trees: 'all', missingTo: async () => null });
+    const index = createCompressedAssets({ store, trees: 'all', missingTo: async () => null });
     const isComplete = async () => ((await index.list('all', { most: 9 })) as { isComplete: boolean }).isComplete;
     assert.equal(await isComplete(), false);
     await store.write((tx) => writeNote(tx, NOTES.allTreesFrom, '1'));
@@ -522,7 +522,7 @@ eachStore('the index of compressed assets', (engine) => {
     assert.deepEqual(await ofCore(members104.length), members104);
     await assert.rejects(ofCore(members104.length + 1), /of which 0 have an account/);
     // Of a tree that lacks changes an upstream may know more, so that the list is incomplete, and not unavailable.
-    const lacking = createAssetIndex({ store, trees: [keyOf(220)], missingTo: async () => null });
+    const lacking = createCompressedAssets({ store, trees: [keyOf(220)], missingTo: async () => null });
     await assert.rejects(
       ofCore(members104.length, lacking),
       (error: Error) =>
@@ -557,7 +557,7 @@ eachStore('the index of compressed assets', (engine) => {
 function listParts(store: Store): ListParts {
   return {
     source: { ...recordedSource({ name: '', accounts: [], transactions: [], requests: [] }), slot: 0 },
-    compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null, searchedPerRead: 7 }),
+    compressed: createCompressedAssets({ store, trees: 'all', missingTo: async () => null, searchedPerRead: 7 }),
     documents: undefined,
     prices: undefined,
     documentWaitMs: 0,

@@ -5,7 +5,7 @@ import { openBooks } from '../../../plugins/compression/indexing/block-books.ts'
 import { revertUnverifiedSpends } from '../../../plugins/compression/indexing/corrections.ts';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import {
-  type AccountRow,
+  type CompressedAccountRow,
   type Db,
   READ,
   SPENT,
@@ -42,7 +42,7 @@ import { eachStore, sqliteStore } from '../../helpers/store.ts';
 type Stores = readonly [honest: Store, store: Store];
 type Input = TransactionEvent['inputs'][number];
 
-async function accountsOf(store: Store, { key }: NewTree): Promise<AccountRow[]> {
+async function accountsOf(store: Store, { key }: NewTree): Promise<CompressedAccountRow[]> {
   const { id } = await treeOf(store, key);
   return await (store.read as Db)
     .selectFrom('compression_accounts')
@@ -53,17 +53,17 @@ async function accountsOf(store: Store, { key }: NewTree): Promise<AccountRow[]>
 }
 
 /** The first unspent account. */
-const victimOf = async (honest: Store, tree: NewTree): Promise<AccountRow> =>
+const victimOf = async (honest: Store, tree: NewTree): Promise<CompressedAccountRow> =>
   (await accountsOf(honest, tree)).find(({ spent }) => spent === SPENT.no)!;
 
-const rowOf = async (store: Store, { hash }: AccountRow): Promise<AccountRow> =>
+const rowOf = async (store: Store, { hash }: CompressedAccountRow): Promise<CompressedAccountRow> =>
   await (store.read as Db)
     .selectFrom('compression_accounts')
     .selectAll()
     .where('hash', '=', hash)
     .executeTakeFirstOrThrow();
 
-const inputOf = ({ hash, leaf_index }: AccountRow, place: number): Input => ({
+const inputOf = ({ hash, leaf_index }: CompressedAccountRow, place: number): Input => ({
   hash,
   queued: { tree: STATE_V2.key, leafIndex: leaf_index, queueIndex: BigInt(place) },
 });
@@ -100,7 +100,7 @@ async function proveAsHonest([honest, store]: Stores): Promise<void> {
 }
 
 /** An account of the owner is made, and the account is spent. */
-function laterBlock(slot: number, account: AccountRow, place: number): DecodedBlock {
+function laterBlock(slot: number, account: CompressedAccountRow, place: number): DecodedBlock {
   const made = keyOf(77, 1);
   const output = {
     account: { owner: account.owner, lamports: 7n, address: null, data: null },

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CompiledQuery, type KyselyPlugin, type RootOperationNode } from 'kysely';
 import { CONCURRENT_TREE } from '../../../plugins/compression/indexing/cnft.ts';
-import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.ts';
+import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { CompressedAssets } from '../../../src/ports/compressed-assets.ts';
@@ -98,7 +98,7 @@ test('assets and their changes are found by indexes', async (t) => {
     ['changes of a leaf', (index: CompressedAssets) => index.changes({ tree: keyOf(2), leafIndex: 1 }, page)],
   ] as const) {
     const queries: Noted[] = [];
-    await ask(createAssetIndex({ store: noted(store, queries), trees: 'all', missingTo: async () => 5 }));
+    await ask(createCompressedAssets({ store: noted(store, queries), trees: 'all', missingTo: async () => 5 }));
     await checkPlans(store, name, queries);
   }
 });

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
-import { createAssetIndex } from '../../../plugins/compression/rpc/asset-index.ts';
+import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { searchAssets } from '../../../plugins/das/lists.ts';
@@ -103,7 +103,7 @@ async function ask(
   const question = readQuestion(params, 'metaplex');
   const parts = {
     source: recordedSource(scenario),
-    compressed: createAssetIndex({ store, trees: 'all', missingTo: async () => null }),
+    compressed: createCompressedAssets({ store, trees: 'all', missingTo: async () => null }),
     documents: recordedDocuments(scenario),
     index: null,
     prices: undefined,

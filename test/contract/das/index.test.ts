@@ -30,7 +30,7 @@ import {
   type TransactionInstruction,
 } from '@solana/web3.js';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
-import { createFillJobs, fill, sweep } from '../../../plugins/das/indexing/fill.ts';
+import { createFillJobs, fillFollowed, sweep } from '../../../plugins/das/indexing/fill.ts';
 import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
 import { createAssetIndex } from '../../../plugins/das/indexing/stored.ts';
 import {
@@ -607,7 +607,7 @@ byCase(RUNS, (runs) =>
               .execute();
             if (rows.length === 0) return;
             for (const { kind, key } of rows)
-              await fill(parts, { kind, key: encode32(key) }, signal).catch((error: Error) => {
+              await fillFollowed(parts, { kind, key: encode32(key) }, signal).catch((error: Error) => {
                 if (error.message !== 'killed') throw error;
               });
           }

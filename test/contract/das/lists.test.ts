@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { Value } from '@sinclair/typebox/value';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
-import { createFillJobs, fill } from '../../../plugins/das/indexing/fill.ts';
+import { createFillJobs, fillFollowed } from '../../../plugins/das/indexing/fill.ts';
 import { createAssetIndex } from '../../../plugins/das/indexing/stored.ts';
 import { type Db, type FollowKind, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { FACTS } from '../../../plugins/das/indexing/write.ts';
@@ -238,7 +238,7 @@ async function followSome(store: Store, { people, families, groups, source }: Wo
   await jobs.follow(Object.fromEntries(named.map(([kind]) => [kind, keysOf(kind)])));
   await store.write(async ({ db }) => void (await (db as Db).updateTable('das_state').set({ slot: 9 }).execute()));
   for (const { kind, key, state } of followed)
-    if (state === 'ready') assert.equal(await fill(parts, { kind, key }, new AbortController().signal), 'done');
+    if (state === 'ready') assert.equal(await fillFollowed(parts, { kind, key }, new AbortController().signal), 'done');
   return createAssetIndex(store, 1_000_000);
 }
 

@@ -1,7 +1,7 @@
 /** Every event of the table of followed keys in every state: what may come happens, all else changes nothing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createFillJobs, fill } from '../../../plugins/das/indexing/fill.ts';
+import { createFillJobs, fillFollowed } from '../../../plugins/das/indexing/fill.ts';
 import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
 import { type Db, FILL, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
@@ -57,7 +57,7 @@ async function createBed(store: Store, isAuthorityFollowed: boolean) {
   });
   return {
     jobs,
-    fill: (kind: 'collection' | 'authority', key: string) => fill(parts, { kind, key }, signal),
+    fill: (kind: 'collection' | 'authority', key: string) => fillFollowed(parts, { kind, key }, signal),
     /** Accounts of the collections are read with the next block. */
     async touch(): Promise<void> {
       const columns = ['address', 'slot', 'asset', 'program', 'data', 'token_owner', 'recheck'];

@@ -13,7 +13,7 @@ import { startUpstream } from '../../helpers/upstream.ts';
 import { HOSTED_KEY, type HostedWebhook, startHosted, webhooksOf } from './hosted-server.ts';
 
 const WEBHOOKS = Number(process.env['PARHELION_MOVE_WEBHOOKS'] ?? 1_000);
-const LEAST_KILLS = 3;
+const MIN_KILLS = 3;
 
 test(`a move of ${WEBHOOKS} webhooks, killed at random until it ends, loses none and doubles none`, async (t) => {
   const seed = Date.now() % 1_000_000;
@@ -58,7 +58,7 @@ test(`a move of ${WEBHOOKS} webhooks, killed at random until it ends, loses none
     const isLast = kills >= 30;
     while (!isLast && child.exitCode === null && (await own()).length < Math.min(before + more, WEBHOOKS))
       await sleep(5);
-    if (!isLast && child.exitCode === null && (kills < LEAST_KILLS || draw.float() < 0.9)) {
+    if (!isLast && child.exitCode === null && (kills < MIN_KILLS || draw.float() < 0.9)) {
       await sleep(draw.below(20));
       child.kill('SIGKILL');
     }
@@ -67,7 +67,7 @@ test(`a move of ${WEBHOOKS} webhooks, killed at random until it ends, loses none
     assert.equal(code, null, 'it ends by a kill or well');
     kills += 1;
   }
-  assert.ok(kills >= LEAST_KILLS, `${kills} kills`);
+  assert.ok(kills >= MIN_KILLS, `${kills} kills`);
   const ours = await own();
   assert.equal(ours.length, WEBHOOKS);
   const whole = [];

@@ -26,8 +26,8 @@ const MAX_WAITING = 32;
 const KEEP = { differences: 60, perGroup: 2, groups: 40, bodyBytes: 2_000 };
 const CHUNK = Buffer.alloc(65_536, 'x');
 /** Far below what the references send, and far above what collecting garbage leaves. */
-const MOST_GROWTH_BYTES = 160 * 2 ** 20;
-const MOST_OF_METHODS = 500;
+const MAX_GROWTH_BYTES = 160 * 2 ** 20;
+const MAX_OF_METHODS = 500;
 
 interface BadReference {
   readonly url: string;
@@ -133,7 +133,7 @@ for (const answers of ['here', 'reference'] as const)
     const worker = async () => {
       while (asked < CALLS) {
         asked += 1;
-        await ask(`method${asked % (2 * MOST_OF_METHODS)}`);
+        await ask(`method${asked % (2 * MAX_OF_METHODS)}`);
       }
     };
     const watch = async () => {
@@ -156,7 +156,7 @@ for (const answers of ['here', 'reference'] as const)
     t.diagnostic(`${Math.round(reference.poured() / 2 ** 20)} MB of endless bodies`);
     assert.ok(most.held > 0 && most.held <= MAX_BYTES_IN_MEMORY, `${most.held} bytes are held`);
     assert.ok(most.waiting <= MAX_WAITING, `${most.waiting} wait`);
-    assert.ok(most.resident - atFirst <= MOST_GROWTH_BYTES, `${growth} MB more`);
+    assert.ok(most.resident - atFirst <= MAX_GROWTH_BYTES, `${growth} MB more`);
     const text = await metrics();
     for (const kind of ['answer', 'broken', 'large'])
       assert.ok(sumOf(text, new RegExp(`reference_replies_total\\{kind="${kind}"`)) > 0, kind);
@@ -176,7 +176,7 @@ for (const answers of ['here', 'reference'] as const)
     };
     assert.equal(await countOf('shadow_groups'), KEEP.groups);
     assert.ok((await countOf('shadow_differences')) <= KEEP.differences);
-    assert.ok((await countOf('shadow_counts')) <= MOST_OF_METHODS + 1);
+    assert.ok((await countOf('shadow_counts')) <= MAX_OF_METHODS + 1);
     const rows = await tables(store.read).selectFrom('shadow_differences').selectAll().execute();
     assert.ok(rows.length > 0);
     for (const row of rows)

@@ -14,7 +14,7 @@ import { FAMILIES, type ShadowBed, startShadowBed } from '../../helpers/shadow-h
 
 const ANSWERS = Number(process.env['PARHELION_SHADOW_ANSWERS'] ?? 300);
 const PLANTED = 100;
-const LEAST_KINDS = 10;
+const MIN_KINDS = 10;
 /** Calls at once. */
 const TOGETHER = 6;
 /** Answers between two looks at the report. */
@@ -110,7 +110,7 @@ suite('answers compared with those of another daemon', { skip: noChain ?? false 
     bed.spoil(null);
     console.error(`planted by kind: ${JSON.stringify([...kinds])}; by product: ${JSON.stringify([...families])}`);
     assert.equal(kinds.size, PLANTS.length);
-    assert.ok(kinds.size >= LEAST_KINDS);
+    assert.ok(kinds.size >= MIN_KINDS);
     assert.deepEqual(new Set(families.keys()), new Set(FAMILIES));
     const { groups, different } = await bed.report();
     assert.equal(different - first.different, PLANTED);

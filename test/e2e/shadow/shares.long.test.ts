@@ -9,7 +9,7 @@ import { startUpstream } from '../../helpers/upstream.ts';
 const CALLS = 400;
 const SHARE = 0.25;
 /** More than five standard deviations of so many draws. */
-const MOST_OFF = 45;
+const MAX_OFF = 45;
 
 test('shares are those of the method, of the product, or of all', async (t) => {
   const upstream = await startUpstream();
@@ -59,7 +59,7 @@ test('shares are those of the method, of the product, or of all', async (t) => {
   assert.equal(asked('getBlockTime'), CALLS, 'the method counts more than its product');
   assert.equal(asked('getBlocks'), 0, 'the product');
   assert.equal(asked('getHealth'), 0, 'the method');
-  assert.ok(Math.abs(asked('getBalance') - SHARE * CALLS) <= MOST_OFF, `${asked('getBalance')} of ${CALLS}`);
+  assert.ok(Math.abs(asked('getBalance') - SHARE * CALLS) <= MAX_OFF, `${asked('getBalance')} of ${CALLS}`);
   for (const method of ['sendTransaction', 'requestAirdrop'])
     assert.equal(asked(method), 0, `${method} changes something`);
 });

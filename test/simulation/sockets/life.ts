@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { WebSocket } from 'ws';
-import { createHub } from '../../../plugins/proxy/socket/hub.ts';
+import { createSubscriptionHub } from '../../../plugins/proxy/socket/hub.ts';
 import { createSubscriptions, type Outlet } from '../../../plugins/proxy/socket/subscriptions.ts';
 import type { UpstreamPool } from '../../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../../src/ports/access.ts';
@@ -156,7 +156,7 @@ export async function socketLife(seed: number): Promise<string | null> {
       return () => {};
     },
   } as unknown as UpstreamPool;
-  const hub = createHub({
+  const hub = createSubscriptionHub({
     pool,
     clock,
     log: createMemoryLog(),

@@ -10,17 +10,17 @@ import { createUpstreamPool, type OutageLog } from './index.ts';
 import {
   applyOutcome,
   byPreference,
-  type Health,
   isHealthy,
   markBehind,
   newHealth,
   RATE_LIMITED,
   reasonOf,
+  type UpstreamHealth,
 } from './member.ts';
 
 const core = testCore();
 const { coolDownMs, distrustMs } = core.upstream;
-const apply = (health: Health, now: number, ...outcomes: UpstreamOutcome[]) => {
+const apply = (health: UpstreamHealth, now: number, ...outcomes: UpstreamOutcome[]) => {
   for (const outcome of outcomes) applyOutcome(health, outcome, now, core);
   return health;
 };
@@ -76,7 +76,11 @@ test('an upstream far behind the others is excluded, one that lags a little is a
 });
 
 test('order of upstreams: healthy, with room, at the tip, preferred, and then as configured', () => {
-  const order = (prefer: number | null, change: (all: readonly Health[]) => void, full: readonly number[] = []) => {
+  const order = (
+    prefer: number | null,
+    change: (all: readonly UpstreamHealth[]) => void,
+    full: readonly number[] = [],
+  ) => {
     const all = [newHealth(0), newHealth(1), newHealth(2)];
     change(all);
     return all
@@ -92,7 +96,7 @@ test('order of upstreams: healthy, with room, at the tip, preferred, and then as
     [1, 2, 0],
   );
   assert.deepEqual(order(null, nothing, [0, 1]), [2, 0, 1]);
-  const isLate = (all: readonly Health[]) => {
+  const isLate = (all: readonly UpstreamHealth[]) => {
     all[0]!.late = true;
   };
   assert.deepEqual(order(0, isLate), [1, 2, 0]);

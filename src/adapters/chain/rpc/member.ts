@@ -9,7 +9,7 @@ import { COOL_DOWN, type CoolDown, SERVED_CHAIN, type ServedChain } from './tran
 import { createTransport, type Transport } from './transport.ts';
 
 /** State of one upstream. Times are monotonic milliseconds. */
-export interface Health {
+export interface UpstreamHealth {
   /** Place in the list of upstreams. */
   order: number;
   failures: number;
@@ -38,7 +38,7 @@ export interface Health {
   chain: ServedChain;
 }
 
-export const newHealth = (order = 0): Health => ({
+export const newHealth = (order = 0): UpstreamHealth => ({
   order,
   failures: 0,
   coolDown: 'none',
@@ -69,11 +69,11 @@ const UNKNOWN_LIMIT_MS = 1_000;
 const FAILURES_TO_REST = 2;
 
 /** The cool-down of now. */
-const coolDownOf = ({ coolDown, restUntil }: Health, now: number): CoolDown =>
+const coolDownOf = ({ coolDown, restUntil }: UpstreamHealth, now: number): CoolDown =>
   restUntil > now ? coolDown : (stateAfter(COOL_DOWN, 'time is up', coolDown) ?? coolDown);
 
 /** Applies the outcome that a caller reports for an answer. */
-export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: number, core: CoreConfig): void {
+export function applyOutcome(health: UpstreamHealth, outcome: UpstreamOutcome, now: number, core: CoreConfig): void {
   const { coolDownMs, distrustMs } = core.upstream;
   const move = (event: keyof typeof COOL_DOWN, ms = 0, reason: string | null = null): void => {
     const after = stateAfter(COOL_DOWN, event, coolDownOf(health, now));
@@ -110,19 +110,19 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
 }
 
 /** What an upstream said of its chain, or did not say. `named`: the genesis hash of another chain. */
-export function noteChain(health: Health, event: keyof typeof SERVED_CHAIN, named: string | null = null): void {
+export function noteChain(health: UpstreamHealth, event: keyof typeof SERVED_CHAIN, named: string | null = null): void {
   health.chain = stateAfter(SERVED_CHAIN, event, health.chain) ?? health.chain;
   if (health.chain !== 'other') health.otherChain = null;
   else if (named !== null) health.otherChain = named;
 }
 
 /** Whether it may be called at all: an answer of another chain must never be taken for one of ours. */
-export const isInService = ({ chain }: Health): boolean => chain === 'ours';
+export const isInService = ({ chain }: UpstreamHealth): boolean => chain === 'ours';
 
-export const isHealthy = (health: Health, now: number): boolean =>
+export const isHealthy = (health: UpstreamHealth, now: number): boolean =>
   isInService(health) && health.restUntil <= now && !health.behind;
 
-export function reasonOf(health: Health, now: number): string | null {
+export function reasonOf(health: UpstreamHealth, now: number): string | null {
   if (health.otherChain !== null) return `UPSTREAM_OTHER_CHAIN: its genesis hash is ${health.otherChain}`;
   if (health.restUntil > now) return health.reason;
   if (health.chain === 'unknown') return 'it has not identified its chain yet';
@@ -135,7 +135,7 @@ export function reasonOf(health: Health, now: number): string | null {
 const STALLED_MS = 30_000;
 
 /** A slot that the upstream reports now. */
-export function sawSlotOf(health: Health, slot: number, now: number): void {
+export function sawSlotOf(health: UpstreamHealth, slot: number, now: number): void {
   if (health.slot === null || slot > health.slot) health.slotRoseAt = now;
   health.slot = slot;
 }
@@ -144,7 +144,7 @@ export function sawSlotOf(health: Health, slot: number, now: number): void {
 const LATE: LagLimit = { seconds: 3.2, slots: null };
 
 /** Marks upstreams that lag behind the best known tip. `slotMs`: null until it is measured. */
-export function markBehind(all: readonly Health[], maxLag: LagLimit, slotMs: number | null): void {
+export function markBehind(all: readonly UpstreamHealth[], maxLag: LagLimit, slotMs: number | null): void {
   const best = Math.max(...all.map((health) => (isInService(health) ? (health.slot ?? 0) : 0)));
   for (const health of all) {
     const lag = { lagSlots: health.slot === null ? null : best - health.slot, slotMs };
@@ -156,16 +156,16 @@ export function markBehind(all: readonly Health[], maxLag: LagLimit, slotMs: num
 /** Order: healthy, with room, at the tip, preferred, then as configured. */
 export function byPreference(clock: Clock, prefer: number | null) {
   const now = clock.monotonic();
-  const rank = (health: Health, full: boolean) =>
+  const rank = (health: UpstreamHealth, full: boolean) =>
     (isHealthy(health, now) ? 0 : 8) + (full ? 4 : 0) + (health.late ? 2 : 0) + (health.order === prefer ? 0 : 1);
-  return (a: { health: Health; full: boolean }, b: { health: Health; full: boolean }) =>
+  return (a: { health: UpstreamHealth; full: boolean }, b: { health: UpstreamHealth; full: boolean }) =>
     rank(a.health, a.full) - rank(b.health, b.full) || a.health.order - b.health.order;
 }
 
 export interface Member {
   readonly config: UpstreamConfig;
   readonly upstream: Upstream;
-  readonly health: Health;
+  readonly health: UpstreamHealth;
   readonly transport: Transport;
   /** Websocket addresses to try, and the index of the next one. */
   readonly socketUrls: readonly string[];
@@ -247,7 +247,7 @@ export function openSocket(member: Member | undefined, label: string): WebSocket
   return socket;
 }
 
-export function stateOf({ upstream, health }: Member, now: number): UpstreamState {
+export function upstreamStateOf({ upstream, health }: Member, now: number): UpstreamState {
   return {
     label: upstream.label,
     healthy: isHealthy(health, now),

@@ -14,7 +14,7 @@ import {
   type MemberOptions,
   markBehind,
   openSocket,
-  stateOf,
+  upstreamStateOf,
 } from './member.ts';
 import { createOutages, type OutageLog } from './outages.ts';
 import { checkQuorum, createQuorum } from './quorum.ts';
@@ -143,7 +143,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   const pool: UpstreamPool = {
     label,
     hedge: createHedge(() => ({ afterMs: core.upstream.hedgeAfterMs, share: core.upstream.hedgeShare })),
-    states: () => current().map((member) => stateOf(member, clock.monotonic())),
+    states: () => current().map((member) => upstreamStateOf(member, clock.monotonic())),
     candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false, archive = false } = {}) {
       const now = clock.monotonic();
       const fit = current().filter(

@@ -2,7 +2,7 @@ import { CodedError } from '../../../lib/coded-error.ts';
 import type { CallSignal, Upstream, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/waiting.ts';
 import type { IdentityWatch } from './identity.ts';
-import { type Health, isInService, type Member } from './member.ts';
+import { isInService, type Member, type UpstreamHealth } from './member.ts';
 
 interface SendingParts {
   readonly label: string;
@@ -56,7 +56,7 @@ export function createSending({ label, memberOf, identity }: SendingParts) {
 const CONFIRMED = /"(commitment|preflightCommitment)"(\s*:\s*)"confirmed"/g;
 
 /** The request in words that the upstream knows: one that refuses `confirmed` is asked for `finalized`. */
-function withKnownCommitment(health: Health, request: UpstreamRequest): UpstreamRequest {
+function withKnownCommitment(health: UpstreamHealth, request: UpstreamRequest): UpstreamRequest {
   if (!health.refusesConfirmed) return request;
   return { ...request, body: String(request.body).replace(CONFIRMED, '"$1"$2"finalized"') };
 }

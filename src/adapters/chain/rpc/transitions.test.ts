@@ -10,7 +10,15 @@ import { stateAfter } from '../../../lib/transitions.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 import { createSystemClock } from '../../clock.ts';
 import { createIdentityWatch } from './identity.ts';
-import { applyOutcome, type Health, isHealthy, isInService, makeMember, newHealth, reasonOf } from './member.ts';
+import {
+  applyOutcome,
+  isHealthy,
+  isInService,
+  makeMember,
+  newHealth,
+  reasonOf,
+  type UpstreamHealth,
+} from './member.ts';
 import { COOL_DOWN, type CoolDown, SERVED_CHAIN, type ServedChain } from './transitions.ts';
 
 const core = testCore();
@@ -60,7 +68,7 @@ const REASONS: Readonly<Record<CoolDown, RegExp>> = {
 };
 
 /** By what others see of it. */
-const coolDownOf = (health: Health, now: number): CoolDown | undefined =>
+const coolDownOf = (health: UpstreamHealth, now: number): CoolDown | undefined =>
   (Object.keys(REASONS) as CoolDown[]).find((state) => REASONS[state].test(reasonOf(health, now) ?? ''));
 
 test('a cool-down begins and ends where the table says so, and a graver one is not replaced', () => {
@@ -72,7 +80,7 @@ test('a cool-down begins and ends where the table says so, and a graver one is n
         for (const outcome of COOL_DOWNS[state]) applyOutcome(health, outcome, 0, core);
         return health;
       };
-      const after: [Health, number][] = OUTCOMES[event].map(([outcome, failures]) => {
+      const after: [UpstreamHealth, number][] = OUTCOMES[event].map(([outcome, failures]) => {
         const health = start();
         health.failures = failures;
         applyOutcome(health, outcome, 1, core);
@@ -112,7 +120,7 @@ test('an upstream is in service where the table says that it serves our chain', 
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const clock = createSystemClock();
 
-  const occur = async (event: keyof typeof SERVED_CHAIN, state: ServedChain): Promise<Health> => {
+  const occur = async (event: keyof typeof SERVED_CHAIN, state: ServedChain): Promise<UpstreamHealth> => {
     const member = makeMember({ url }, 'main-0', { label: 'main', clock });
     const parts = { label: 'main', members: () => [member], clock, log: createMemoryLog(), changed: () => undefined };
     const watch = createIdentityWatch(parts);
