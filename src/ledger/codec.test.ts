@@ -11,8 +11,8 @@ import { decodePart, encodePart, ReadTables, Tables } from './codec.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { PARTS } from './frame.ts';
 import { PayloadReader, payloadOf } from './payload.ts';
-import { decodedBlock } from './reader.ts';
 import { rowsOf } from './rows.ts';
+import { decodedBlock } from './stored-blocks.ts';
 
 const signatures = () => ({ bytes: Buffer.alloc(64), stride: 64, at: 0 });
 

@@ -3,8 +3,8 @@ import { messageOf } from '../lib/coded-error.ts';
 import type { EncodeAnswer, EncodeFailure, EncodeRequest } from './ahead.ts';
 import { type BlockUsage, emptyDictionary, readDictionary } from './dictionary.ts';
 import { payloadOf } from './payload.ts';
-import { decodedBlock } from './reader.ts';
 import { packRows, rowsOf } from './rows.ts';
+import { decodedBlock } from './stored-blocks.ts';
 
 /** Entry file of a thread that encodes blocks; it answers in the order of the requests. */
 

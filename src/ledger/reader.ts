@@ -1,23 +1,22 @@
-import type { FileHandle } from 'node:fs/promises';
 import { decode32 } from '../lib/base58.ts';
-import { CodedError, codeOf } from '../lib/coded-error.ts';
-import type { ChainBlock } from '../ports/block.ts';
+import { codeOf } from '../lib/coded-error.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { LedgerReader } from '../ports/ledger.ts';
 import type { Log } from '../ports/telemetry.ts';
 import { elementsOf, transactionOf } from '../solana/block-text.ts';
-import { decodeBlock, decodeEntries } from '../solana/decode/decode-block.ts';
-import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
+import { decodeEntries } from '../solana/decode/decode-block.ts';
 import { memoOf } from '../solana/memo.ts';
-import { type Scratch, withScratch } from './bytes.ts';
-import { type Dictionary, emptyDictionary, readDictionary } from './dictionary.ts';
+import { withScratch } from './bytes.ts';
 import { createOpenFiles, ledgerFailed, listFiles } from './files.ts';
-import { BLOCK, DICTIONARY, type Frame, HEADER_BYTES, isSound, PARTS, readFrame, VERBATIM } from './frame.ts';
+import { VERBATIM } from './frame.ts';
+import { finalSlotOf, KeptSlots } from './kept-slots.ts';
 import { createIndex, type IndexMode, type LedgerIndex } from './lookup/index.ts';
-import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
+import type { IndexedBlocks } from './lookup/state.ts';
+
 import { rowsOf } from './rows.ts';
-import { loadSegment, lowerBound, readAt, type Segment, updateSegment } from './segment.ts';
+import { loadSegment, type Segment, updateSegment } from './segment.ts';
+import { decodedBlock, OTHER_FORM, type StoredBlock, StoredBlocks, type StoredText } from './stored-blocks.ts';
 
 /** What reads the segments of a ledger, in the thread that writes them and in others. */
 
@@ -38,12 +37,6 @@ export interface ReaderParts {
   readonly refresh: () => Promise<void>;
 }
 
-/** A block as it stands in a file. */
-export interface StoredBlock {
-  readonly frame: Frame;
-  readonly payload: Buffer;
-}
-
 export interface SegmentReader extends LedgerReader {
   readonly index: LedgerIndex;
   /** `whole`: with its payload. Null when the block is unknown or damaged. Errors: LEDGER_IO. */
@@ -52,183 +45,12 @@ export interface SegmentReader extends LedgerReader {
   closeFiles(): Promise<void>;
 }
 
+const NO_SUCH = Symbol('no such transaction');
+
 export function createSegmentReader({ chain, clock, log, damaged, refresh, ...parts }: ReaderParts): SegmentReader {
-  const { segments } = parts;
-  const dictionaries = createDictionaries();
   const files = createOpenFiles(clock);
-  const top = () => parts.trustedTo?.() ?? Number.MAX_SAFE_INTEGER;
-
-  const finalSlot = () => segments().reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
-
-  /** Where the block of a slot stands. A later file replaces an earlier one, and its cuts apply to it. */
-  function find(slot: number): { readonly segment: Segment; readonly at: number } | null {
-    if (slot > top()) return null;
-    const all = segments();
-    for (let number = all.length - 1; number >= 0; number--) {
-      const segment = all[number]!;
-      const { slots } = segment;
-      if (slots.length > 0 && slot >= slots[0]! && slot <= slots.at(-1)!) {
-        const at = lowerBound(slots, slot);
-        if (slots[at] === slot) return { segment, at };
-      }
-      if (segment.cutTo < slot) return null;
-    }
-    return null;
-  }
-
-  function newest(atMost = Number.MAX_SAFE_INTEGER): number {
-    const all = segments();
-    let found = -1;
-    let limit = Math.min(atMost, top());
-    for (let number = all.length - 1; number >= 0; number--) {
-      const { slots, cutTo } = all[number]!;
-      found = Math.max(found, slots[lowerBound(slots, limit + 1) - 1] ?? -1);
-      limit = Math.min(limit, cutTo);
-    }
-    return found;
-  }
-
-  /** Blocks that were written out of order end the run early, which is safe. */
-  function firstOfRun(): number {
-    const all = segments();
-    let lowest = -1;
-    let parent: number | null = null;
-    let limit = top();
-    for (let number = all.length - 1; number >= 0; number--) {
-      const { slots, parents, cutTo } = all[number]!;
-      for (let at = lowerBound(slots, limit + 1) - 1; at >= 0; at--) {
-        if (parent !== null && slots[at] !== parent) return lowest;
-        lowest = slots[at]!;
-        parent = parents[at]!;
-      }
-      limit = Math.min(limit, cutTo);
-    }
-    return lowest;
-  }
-
-  /** The lowest known block above a slot. */
-  function above(slot: number): { readonly slot: number; readonly parent: number } | null {
-    const all = segments();
-    let found: { slot: number; parent: number } | null = null;
-    let limit = top();
-    for (let number = all.length - 1; number >= 0; number--) {
-      const { slots, parents, cutTo } = all[number]!;
-      const at = lowerBound(slots, slot + 1);
-      const lowest = slots[at];
-      if (lowest !== undefined && lowest <= limit && lowest < (found?.slot ?? Number.POSITIVE_INFINITY))
-        found = { slot: lowest, parent: parents[at]! };
-      limit = Math.min(limit, cutTo);
-    }
-    return found;
-  }
-
-  function state(slot: number) {
-    if (find(slot) !== null) return 'block';
-    const next = above(slot);
-    return next !== null && next.parent < slot ? 'skipped' : 'unknown';
-  }
-
-  /** Opens the file of a block; null when it is unknown. Errors: LEDGER_IO, and those of `work`. */
-  async function within<T>(
-    slot: number,
-    work: (handle: FileHandle, segment: Segment, place: number) => Promise<T>,
-  ): Promise<T | null> {
-    const found = find(slot);
-    if (found === null) return null;
-    const { segment, at } = found;
-    try {
-      return await files.use(segment.path, (handle) => work(handle, segment, segment.places[at]!));
-    } catch (error) {
-      // Removed by the retention since it was found.
-      if (codeOf(error) === 'ENOENT') return null;
-      throw ledgerFailed('read', error);
-    }
-  }
-
-  function sawDamage(slot: number): null {
-    damaged();
-    log.error({ chain, slot, file: find(slot)?.segment.path }, 'a block of the ledger is damaged and is not served');
-    return null;
-  }
-
-  const stored = (slot: number, whole: boolean): Promise<StoredBlock | null> =>
-    within(slot, async (handle, _segment, place) => {
-      const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
-      const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
-      const payload = isRight && whole ? await readAt(handle, place + HEADER_BYTES, frame.payload) : Buffer.alloc(0);
-      return isRight && (!whole || isSound(frame, payload)) ? { frame, payload } : sawDamage(slot);
-    });
-
-  /** Reads pieces of a block. What cannot be decoded is damaged: null. */
-  const pieces = <T>(
-    slot: number,
-    work: (payload: PayloadReader, frame: Frame) => Promise<T | null>,
-    scratch?: Scratch,
-  ) =>
-    within(slot, async (handle, segment, place) => {
-      const bytes = await readAt(handle, place, HEADER_BYTES + LIKELY_HEAD_BYTES, scratch);
-      const frame = readFrame(bytes);
-      if (frame === null || frame.kind !== BLOCK || frame.header.slot !== slot) return sawDamage(slot);
-      if ((frame.flags & PARTS) === 0) return OTHER_FORM;
-      const end = place + HEADER_BYTES + frame.payload;
-      const read = (at: number, length: number) => {
-        if (at + length <= LIKELY_HEAD_BYTES && at + length <= frame.payload)
-          return Promise.resolve(bytes.subarray(HEADER_BYTES + at, HEADER_BYTES + at + length));
-        return readAt(
-          handle,
-          place + HEADER_BYTES + at,
-          Math.max(0, Math.min(length, end - place - HEADER_BYTES - at)),
-          scratch,
-        );
-      };
-      const payload = await PayloadReader.open(read, (crc) => dictionaries.of(segment, handle, crc));
-      try {
-        return (payload === null ? null : await work(payload, frame)) ?? sawDamage(slot);
-      } catch (error) {
-        if (codeOf(error) !== undefined && !String(codeOf(error)).startsWith('Z_')) throw error;
-        return sawDamage(slot);
-      }
-    });
-
-  async function readText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
-    const found = await stored(slot, true);
-    if (found === null) return null;
-    const text = await decodeText(found, (crc) =>
-      within(slot, (handle, segment) => dictionaries.of(segment, handle, crc)),
-    ).catch((error: unknown) => {
-      if (codeOf(error) === 'LEDGER_IO') throw error;
-      return null;
-    });
-    return text === null ? sawDamage(slot) : { frame: found.frame, text };
-  }
-
-  async function demandText(slot: number): Promise<{ frame: Frame; text: Buffer } | null> {
-    const found = await readText(slot);
-    if (found === null && find(slot) !== null) throw damagedAt(slot);
-    return found;
-  }
-
-  async function demandBlock(slot: number): Promise<ChainBlock | null> {
-    const found = await demandText(slot);
-    return found === null ? null : decodedBlock(slot, found.text);
-  }
-
-  const damagedAt = (slot: number) =>
-    new CodedError('LEDGER_DAMAGED', `block ${slot} of the ledger is damaged`, { facts: { slot } });
-
-  /** Like `pieces`, but reads the whole block if it has no pieces. Null when it is unknown. Errors: LEDGER_IO, LEDGER_DAMAGED. */
-  async function ofBlock<T>(
-    slot: number,
-    some: (payload: PayloadReader, frame: Frame) => Promise<T | null>,
-    whole: (block: ChainBlock) => T,
-  ): Promise<T | null> {
-    const found = await pieces(slot, some);
-    if (found === null && find(slot) !== null) throw damagedAt(slot);
-    if (found !== OTHER_FORM) return found;
-    const block = await demandBlock(slot);
-    return block === null ? null : whole(block);
-  }
-
+  const slots = new KeptSlots(parts.segments, parts.trustedTo);
+  const stored = new StoredBlocks({ chain, log, damaged, files, slots });
   const index = createIndex({
     dir: parts.dir,
     chain,
@@ -237,103 +59,33 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     index: parts.mode,
     isWriter: parts.isWriter,
     ...(parts.flushBlocks === undefined ? {} : { flushBlocks: parts.flushBlocks }),
-    blocks: {
-      newest: () => newest(),
-      get finalSlot() {
-        return Math.min(finalSlot(), top());
-      },
-      hashAt(slot) {
-        const found = find(slot);
-        return found === null ? -1 : found.segment.hashes[found.at]!;
-      },
-      parentAt: (slot) => {
-        const found = find(slot);
-        return found === null ? -1 : found.segment.parents[found.at]!;
-      },
-      *segments() {
-        let limit = top();
-        for (const segment of segments().toReversed()) {
-          const { slots, number, outOfOrder, isComplete } = segment;
-          yield { number, outOfOrder, isComplete, slots: downFrom(slots, lowerBound(slots, limit + 1)) };
-          limit = Math.min(limit, segment.cutTo);
-        }
-      },
-      async rows(slot) {
-        const found = await pieces(slot, async (payload) => (await payload.rows()) ?? OTHER_FORM);
-        if (found !== OTHER_FORM) return found;
-        const text = await readText(slot);
-        return text === null ? null : rowsOf(decodedBlock(slot, text.text));
-      },
-      details: (slot, indexes) =>
-        ofBlock(
-          slot,
-          async (payload, { header: { blockTime } }) => {
-            const [summary, signatures] = await Promise.all([payload.summary(), payload.signatures(indexes)]);
-            return summary === null || signatures === null ? null : { blockTime, signatures, ...summary };
-          },
-          ({ blockTime, transactions, keys }) => ({
-            blockTime,
-            signatures: new Map(indexes.map((each) => [each, transactions[each]!.signatures[0]!])),
-            errors: new Map(transactions.flatMap(({ error, index: each }) => (error === null ? [] : [[each, error]]))),
-            memos: new Map(
-              transactions.flatMap((tx) => {
-                const memo = memoOf(tx, keys);
-                return memo === null ? [] : [[tx.index, memo] as const];
-              }),
-            ),
-          }),
-        ),
-      signatureAt: (slot, index) =>
-        ofBlock(
-          slot,
-          async (payload) => (await payload.signatures([index]))?.get(index) ?? null,
-          ({ transactions }) => transactions[index]!.signatures[0]!,
-        ),
-      findIn: async (slot, signature) =>
-        (await ofBlock(
-          slot,
-          (payload) => payload.findSignature(signature),
-          ({ transactions }) =>
-            transactions.findIndex(({ signatures }) => Buffer.from(signature).equals(signatures[0]!)),
-        )) ?? -1,
-    },
+    blocks: indexedBlocks(slots, stored),
   });
-
-  function states(from: number, to: number) {
-    const blocks: number[] = [];
-    const unknown: number[] = [];
-    for (let slot = from; slot <= to; slot++) {
-      const is = state(slot);
-      if (is === 'block') blocks.push(slot);
-      else if (is === 'unknown') unknown.push(slot);
-    }
-    return { blocks, unknown };
-  }
 
   return {
     get finalSlot() {
-      return Math.min(finalSlot(), top());
+      return slots.finalSlot;
     },
-    newest,
-    firstOfRun,
-    state,
-    states,
+    newest: (atMost) => slots.newest(atMost),
+    firstOfRun: () => slots.firstOfRun(),
+    state: (slot) => slots.state(slot),
+    states: (from, to) => slots.states(from, to),
     refresh,
-    stored,
+    stored: (slot, whole) => stored.frameAt(slot, whole),
     index,
     closeFiles: files.close,
     async header(slot) {
       await refresh();
-      return (await stored(slot, false))?.frame.header ?? null;
+      return (await stored.frameAt(slot, false))?.frame.header ?? null;
     },
     async text(slot) {
       await refresh();
-      const found = await readText(slot);
+      const found = await stored.text(slot);
       return found === null || (found.frame.flags & VERBATIM) === 0 ? null : found.text;
     },
     async block(slot) {
       await refresh();
-      const found = await readText(slot);
+      const found = await stored.text(slot);
       if (found === null) return null;
       const block = decodedBlock(slot, found.text);
       // Only the frame knows whether a node sent the text.
@@ -342,15 +94,8 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
     },
     async part(slot, signatures) {
       await refresh();
-      const found = await readText(slot);
-      if (found === null) return null;
-      const wanted = new Set(signatures);
-      const whole = decodedBlock(slot, found.text);
-      const indexes = whole.transactions.filter(({ signature }) => wanted.has(signature)).map(({ index: at }) => at);
-      if (indexes.length < wanted.size) return null;
-      const texts = elementsOf(found.text);
-      const entries = indexes.map((at) => JSON.parse(texts[at]!.toString()) as unknown);
-      return { ...found.frame.header, ...decodeEntries(slot, entries, decode32(whole.blockhash)!) };
+      const found = await stored.text(slot);
+      return found === null ? null : partOf(slot, found, new Set(signatures));
     },
     async find(signature) {
       await refresh();
@@ -364,7 +109,7 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
       await refresh();
       const { slot } = place;
       const found = await withScratch((scratch) =>
-        pieces(
+        stored.pieces(
           slot,
           async (payload, { header }) => {
             if (place.index < 0 || place.index >= payload.count) return NO_SUCH;
@@ -375,78 +120,79 @@ export function createSegmentReader({ chain, clock, log, damaged, refresh, ...pa
         ),
       );
       if (found === NO_SUCH) return null;
-      if (found === null && find(slot) !== null) throw damagedAt(slot);
-      if (found === null) return null;
-      if (found !== OTHER_FORM) return transactionOf(found.header, place, found.text);
-      const whole = await demandText(slot);
+      const known = stored.demanded(slot, found);
+      if (known === null) return null;
+      if (known !== OTHER_FORM) return transactionOf(known.header, place, known.text);
+      const whole = await stored.demandText(slot);
       return whole === null ? null : transactionOf(whole.frame.header, place, elementsOf(whole.text)[place.index]);
     },
   };
 }
 
-/** The first items of a list, in reverse order. */
-function* downFrom(slots: readonly number[], count: number): Generator<number> {
-  for (let at = count - 1; at >= 0; at--) yield slots[at]!;
+/** The given transactions of a block; null when it lacks one of them. */
+function partOf(slot: number, { frame, text }: StoredText, wanted: ReadonlySet<string>) {
+  const whole = decodedBlock(slot, text);
+  const indexes = whole.transactions.filter(({ signature }) => wanted.has(signature)).map(({ index: at }) => at);
+  if (indexes.length < wanted.size) return null;
+  const texts = elementsOf(text);
+  const entries = indexes.map((at) => JSON.parse(texts[at]!.toString()) as unknown);
+  return { ...frame.header, ...decodeEntries(slot, entries, decode32(whole.blockhash)!) };
 }
 
-const BEFORE = Buffer.from('{"result":');
-const AFTER = Buffer.from('}');
-
-/** Decodes stored text the way the chain adapter decodes an answer. Errors: those of `decodeBlock`. */
-export function decodedBlock(slot: number, text: Buffer): ChainBlock {
-  const answer = Buffer.concat([BEFORE, text, AFTER]);
-  return decodeBlock(slot, scanBlockAnswer(answer) ?? (JSON.parse(text.toString()) as unknown));
-}
-
-/** The block is in a form without pieces. */
-const OTHER_FORM = Symbol('other form');
-const NO_SUCH = Symbol('no such transaction');
-
-const MAX_DICTIONARIES = 8;
-
-/** The dictionaries of the segments that were read last. */
-function createDictionaries() {
-  const recent = new Map<string, Promise<Dictionary | null>>();
-  const empty = emptyDictionary();
-
-  async function load(segment: Segment, handle: FileHandle, crc: number): Promise<Dictionary | null> {
-    const frame = readFrame(await readAt(handle, segment.dictionaryAt, HEADER_BYTES));
-    if (frame?.kind !== DICTIONARY) return null;
-    const payload = await readAt(handle, segment.dictionaryAt + HEADER_BYTES, frame.payload);
-    return isSound(frame, payload) && frame.payloadCrc === crc ? readDictionary(payload) : null;
-  }
-
+/** What the index reads from the segments. */
+function indexedBlocks(slots: KeptSlots, stored: StoredBlocks): IndexedBlocks {
   return {
-    /** Null when it is damaged or missing. Errors: those of the file system. */
-    async of(segment: Segment, handle: FileHandle, crc: number): Promise<Dictionary | null> {
-      if (crc === 0) return empty;
-      if (segment.dictionaryAt < 0) return null;
-      const name = `${segment.number} ${crc}`;
-      let found = recent.get(name);
-      if (found === undefined) found = load(segment, handle, crc);
-      recent.delete(name);
-      recent.set(name, found);
-      const [oldest] = recent.keys();
-      if (recent.size > MAX_DICTIONARIES) recent.delete(oldest!);
-      const dictionary = await found.catch((error: unknown) => {
-        recent.delete(name);
-        throw error;
-      });
-      if (dictionary === null) recent.delete(name);
-      return dictionary;
+    newest: () => slots.newest(),
+    get finalSlot() {
+      return slots.finalSlot;
     },
+    hashAt(slot) {
+      const found = slots.find(slot);
+      return found === null ? -1 : found.segment.hashes[found.at]!;
+    },
+    parentAt(slot) {
+      const found = slots.find(slot);
+      return found === null ? -1 : found.segment.parents[found.at]!;
+    },
+    segments: () => slots.filesDown(),
+    async rows(slot) {
+      const found = await stored.pieces(slot, async (payload) => (await payload.rows()) ?? OTHER_FORM);
+      if (found !== OTHER_FORM) return found;
+      const text = await stored.text(slot);
+      return text === null ? null : rowsOf(decodedBlock(slot, text.text));
+    },
+    details: (slot, indexes) =>
+      stored.demandPieces(
+        slot,
+        async (payload, { header: { blockTime } }) => {
+          const [summary, signatures] = await Promise.all([payload.summary(), payload.signatures(indexes)]);
+          return summary === null || signatures === null ? null : { blockTime, signatures, ...summary };
+        },
+        ({ blockTime, transactions, keys }) => ({
+          blockTime,
+          signatures: new Map(indexes.map((each) => [each, transactions[each]!.signatures[0]!])),
+          errors: new Map(transactions.flatMap(({ error, index: each }) => (error === null ? [] : [[each, error]]))),
+          memos: new Map(
+            transactions.flatMap((tx) => {
+              const memo = memoOf(tx, keys);
+              return memo === null ? [] : [[tx.index, memo] as const];
+            }),
+          ),
+        }),
+      ),
+    signatureAt: (slot, index) =>
+      stored.demandPieces(
+        slot,
+        async (payload) => (await payload.signatures([index]))?.get(index) ?? null,
+        ({ transactions }) => transactions[index]!.signatures[0]!,
+      ),
+    findIn: async (slot, signature) =>
+      (await stored.demandPieces(
+        slot,
+        (payload) => payload.findSignature(signature),
+        ({ transactions }) => transactions.findIndex(({ signatures }) => Buffer.from(signature).equals(signatures[0]!)),
+      )) ?? -1,
   };
-}
-
-/** The text of a block; null when it is damaged. Errors: those of the decoder, for bytes that are none of its own. */
-export async function decodeText(
-  { frame, payload }: StoredBlock,
-  dictionary: (crc: number) => Promise<Dictionary | null>,
-): Promise<Buffer | null> {
-  if ((frame.flags & PARTS) === 0) return await plainText(payload);
-  const read = (at: number, length: number) => Promise.resolve(payload.subarray(at, at + length));
-  const reader = await PayloadReader.open(read, dictionary);
-  return reader === null ? null : await reader.text();
 }
 
 /** A tail that was not continued for this time although the chain went on is from a process that stopped: it may be on an abandoned fork. */
@@ -483,8 +229,6 @@ export function createLedgerReader({
   let segments: readonly Segment[] = [];
   let isLeftBehind = false;
   let reading: Promise<void> | null = null;
-
-  const finalSlot = () => segments.reduce((slot, each) => Math.max(Math.min(slot, each.cutTo), each.finalSlot), -1);
 
   /** Names of the files of the index. */
   async function look(): Promise<readonly string[]> {
@@ -524,7 +268,7 @@ export function createLedgerReader({
     isWriter: false,
     ...options,
     segments: () => segments,
-    trustedTo: () => (isLeftBehind ? finalSlot() : Number.MAX_SAFE_INTEGER),
+    trustedTo: () => (isLeftBehind ? finalSlotOf(segments) : Number.MAX_SAFE_INTEGER),
     refresh() {
       reading ??= look()
         .then(async (runs) => {
