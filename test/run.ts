@@ -18,6 +18,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   rmSync,
   statfsSync,
@@ -28,6 +29,7 @@ import { basename, isAbsolute, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../src/lib/coded-error.ts';
+import { openGate } from './helpers/gate.ts';
 import { listFiles } from './helpers/list-files.ts';
 import { type NewerNode, newerNode } from './helpers/newer-node.ts';
 import { packagesMissing } from './helpers/packages.ts';
@@ -180,14 +182,14 @@ async function main(args: readonly string[]): Promise<number> {
       console.log(
         `${own.length} processes under Node ${process.versions.node}, ${others.length} under ${newer.version}`,
       );
-    const more = {
+    const runEnv = {
       ...env,
       PARHELION_TEST_POSTGRES_URL: postgres.url,
       PARHELION_TEST_TIMES: times,
       TMPDIR: temporary,
     };
-    code = await runNode([...foreign, ...own], more);
-    if (newer !== null) code = Math.max(code, await runNode(others, more, newer));
+    const parts = [{ files: [...foreign, ...own], newer: null }];
+    code = await runAtOnce(newer === null ? parts : [{ files: others, newer }, ...parts], temporary, runEnv);
   } finally {
     const { cpu, costs } = printTimes(times, folder);
     const failures = existsSync(`${times}.failed`) ? readFileSync(`${times}.failed`, 'utf8') : '';
@@ -375,26 +377,54 @@ function inGroups(members: readonly Member[], most: number): Member[][] {
   );
 }
 
-async function runNode(files: readonly string[], env: Record<string, string>, newer?: NewerNode): Promise<number> {
-  if (files.length === 0) return 0;
+/** Files, and the newer Node that they run under. */
+interface NodePart {
+  readonly files: readonly string[];
+  readonly newer: NewerNode | null;
+}
+
+/** All parts at once, so that no core is without work at the end of one. The first prints as it goes, and then what the others have said. */
+async function runAtOnce(parts: readonly NodePart[], folder: string, env: Record<string, string>): Promise<number> {
   const least = Math.max(2, Math.ceil(1.5 * availableParallelism()));
+  const most = 2 * least;
+  const gatePath = join(folder, 'gate.sock');
+  const gate = openGate(gatePath, least, most);
+  const outputs = parts.map((_, at) => (at === 0 ? null : join(folder, `output-${at}`)));
+  try {
+    const codes = await Promise.all(
+      parts.map(({ files, newer }, at) => {
+        const path = outputs[at] ?? null;
+        const args = [gatePath, `${most}`, process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1800000', ...files];
+        return files.length === 0
+          ? 0
+          : runNode(args, { ...env, ...newer?.env }, path === null ? 'inherit' : openSync(path, 'w'), newer?.path);
+      }),
+    );
+    return Math.max(...codes);
+  } finally {
+    gate.close();
+    for (const path of outputs) if (path !== null && existsSync(path)) process.stdout.write(readFileSync(path));
+  }
+}
+
+/** Runs `run-files.mjs` with these arguments. */
+async function runNode(
+  args: readonly string[],
+  env: Record<string, string>,
+  output: 'inherit' | number,
+  node = process.execPath,
+): Promise<number> {
   const child = spawn(
-    newer?.path ?? process.execPath,
+    node,
     [
       '--enable-source-maps',
       '--import=./test/helpers/test-process.mjs',
       '--conditions=parhelion-source',
       '--expose-gc',
       './test/helpers/run-files.mjs',
-      `${least}`,
-      process.env['PARHELION_TEST_TIMEOUT_MS'] ?? '1800000',
-      ...files,
+      ...args,
     ],
-    {
-      cwd: root,
-      stdio: ['ignore', 'inherit', 'inherit'],
-      env: { ...process.env, NODE_ENV: 'test', ...env, ...newer?.env },
-    },
+    { cwd: root, stdio: ['ignore', output, output], env: { ...process.env, NODE_ENV: 'test', ...env } },
   );
   return await new Promise((resolve) =>
     child.once('exit', (code, signal) => resolve(signal === null ? (code ?? 1) : 1)),

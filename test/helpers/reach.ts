@@ -8,7 +8,7 @@ import { basename, dirname, join, relative } from 'node:path';
 
 /** Everything depends on these. */
 const EVERYTHING =
-  /^(package(-lock)?\.json|tsconfig\.json|build\.mjs|\.ci\/.*|test\/run\.ts|test\/helpers\/(run-files|share-process|test-process|summary-reporter|run-part)\.\w+)$/;
+  /^(package(-lock)?\.json|tsconfig\.json|build\.mjs|\.ci\/.*|test\/run\.ts|test\/helpers\/(gate|run-files|share-process|test-process|summary-reporter|run-part)\.\w+)$/;
 /** A test that reaches one of these runs the whole program: it loads plugins, threads and commands by name. */
 const PROGRAM = /^(src\/(cli|daemon)\/|test\/helpers\/(daemon|built-daemon|work-harness)\.ts$)/;
 const PROGRAM_SOURCES = /^(src|plugins)\//;

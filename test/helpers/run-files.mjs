@@ -1,33 +1,22 @@
 /**
- * Runs files of tests, or of groups of them, in the order given, each in a process of its own: `node FLAGS run-files.mjs LEAST TIMEOUT_MS
- * FILE...`. The files inherit the flags. `node --test` would sort them by name. Exit code 1 when a test failed, or when a process knew a test
+ * Runs files of tests, or of groups of them, in the order given, each in a process of its own: `node FLAGS run-files.mjs GATE MOST
+ * TIMEOUT_MS FILE...`. The files inherit the flags. `node --test` would sort them by name. Exit code 1 when a test failed, or when a process knew a test
  * that it did not report.
  *
- * LEAST files work at once. Many tests wait for a lease or a poll, so one more begins whenever the machine has had time to spare, up to
- * twice as many: the runner starts all of these processes, and `test-process.mjs` waits at the gate for its turn.
+ * MOST processes are there at once. `gate.ts`, at the path GATE, says which of them work.
  */
-import { appendFileSync, existsSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { cpus, tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { inspect } from 'node:util';
 import summary from './summary-reporter.mjs';
 
-const SAMPLE_MS = 1_000;
-/** Tests often wait for each other: a core without work for one second says little of the next. */
-const IDLE_SAMPLES = 3;
-/** Share of the time of all cores. */
-const TO_SPARE = 0.1;
 const MAX_FAILURE_CHARS = 1_500;
 
-const [leastText, timeoutText, ...files] = process.argv.slice(2);
-const least = Number(leastText);
-const timeout = Number(timeoutText);
-
-const gate = openGate();
-const events = run({ files, concurrency: 2 * least, timeout });
+const [gate, mostText, timeoutText, ...files] = process.argv.slice(2);
+process.env.PARHELION_TEST_GATE = gate;
+const events = run({ files, concurrency: Number(mostText), timeout: Number(timeoutText) });
 events.on('test:fail', ({ name, file, todo, details: { error } }) => {
   if (todo !== undefined && todo !== false) return;
   process.exitCode = 1;
@@ -45,10 +34,7 @@ events.on('test:fail', ({ name, file, todo, details: { error } }) => {
 const reported = new Map();
 for (const type of ['test:pass', 'test:fail'])
   events.on(type, ({ file }) => reported.set(file, (reported.get(file) ?? 0) + 1));
-events.once('end', () => {
-  gate.close();
-  findLostTests(process.env.PARHELION_TEST_TIMES);
-});
+events.once('end', () => findLostTests(process.env.PARHELION_TEST_TIMES));
 const reporters = [spec, summary].map((reporter) => events.compose(reporter));
 reporters[0].pipe(process.stdout, { end: false });
 // The list of skipped tests comes after all else.
@@ -78,57 +64,4 @@ function findLostTests(path) {
   if (lost.length === 0) return;
   process.exitCode = 1;
   console.log(`\nLOST TESTS:\n${lost.join('\n')}`);
-}
-
-/** A process asks by connecting, begins with the first byte, and has ended when its connection has. */
-function openGate() {
-  const path = join(tmpdir(), `gate-${process.pid}.sock`);
-  const waiting = new Set();
-  let working = 0;
-  const letIn = () => {
-    const [socket] = waiting;
-    if (socket === undefined) return;
-    waiting.delete(socket);
-    working += 1;
-    socket.write('1');
-  };
-  const server = createServer((socket) => {
-    socket.on('error', () => {});
-    socket.once('close', () => {
-      if (!waiting.delete(socket)) working -= 1;
-      if (working < least) letIn();
-    });
-    socket.resume();
-    waiting.add(socket);
-    if (working < least) letIn();
-  }).listen(path);
-  process.env.PARHELION_TEST_GATE = path;
-  let sampled = coreTimes();
-  let idleFor = 0;
-  const sampling = setInterval(() => {
-    const now = coreTimes();
-    const idle = (now.idle - sampled.idle) / (now.all - sampled.all);
-    sampled = now;
-    idleFor = idle >= TO_SPARE ? idleFor + 1 : 0;
-    if (idleFor < IDLE_SAMPLES) return;
-    idleFor = 0;
-    letIn();
-  }, SAMPLE_MS);
-  return {
-    close() {
-      clearInterval(sampling);
-      server.close();
-      rmSync(path, { force: true });
-    },
-  };
-}
-
-/** What runs at a lower priority gives way: the thread of an Agave node that spins (`agave.ts`) takes nothing from a test. */
-function coreTimes() {
-  let [idle, all] = [0, 0];
-  for (const { times } of cpus()) {
-    idle += times.idle + times.nice;
-    all += times.user + times.nice + times.sys + times.idle + times.irq;
-  }
-  return { idle, all };
 }

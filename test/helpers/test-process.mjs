@@ -11,7 +11,7 @@ const isTestFile = isMainThread && /\.test\.|\.group\.mjs$/.test(file);
 export const FILE_TIMEOUT_MS = 600_000;
 const timeoutMs = Number(process.env.PARHELION_TEST_TIMEOUT_MS ?? FILE_TIMEOUT_MS);
 
-/** `run-files.mjs` says when this process may begin. What the test starts itself asks nobody. */
+/** `gate.ts` says when this process may begin. What the test starts itself asks nobody. */
 const gate = process.env.PARHELION_TEST_GATE;
 delete process.env.PARHELION_TEST_GATE;
 if (isTestFile && gate !== undefined) {
