@@ -111,9 +111,11 @@ function holdLedger(ctx: HostContext<SinksConfig>, targets: readonly Sink[]): vo
 function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds: ReadonlyMap<string, SinkKind>): void {
   const meter = createSinkMeter(ctx.metrics);
   const holder = ctx.random.uuid();
-  const runners: SinkRunner[] = [];
+  const runners = new Map<string, SinkRunner>();
   const events = new Map(chainsOf(targets).map((chain) => [chain, eventsOf(ctx, chain, meter)]));
   ctx.every(KEEP_MS, (signal) => keepEvents(ctx, { targets, events, meter, signal }));
+  // The others go on, and so does the daemon.
+  ctx.check('sinks', async () => holesFound(runners), { required: false });
   ctx.onStart(() => {
     const find = readInterfaces(ctx.config.idlFolder);
     for (const target of targets) {
@@ -125,13 +127,22 @@ function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds
         holder,
         events: events.get(target.chain)!,
       });
-      runners.push(runner);
+      runners.set(target.name, runner);
       runner.start();
     }
   });
   ctx.onStop(async () => {
-    await Promise.all(runners.map((runner) => runner.stop()));
+    await Promise.all(Array.from(runners.values(), (runner) => runner.stop()));
   });
+}
+
+/** Which sinks wait for slots that nobody has. */
+function holesFound(runners: ReadonlyMap<string, SinkRunner>): { readonly ok: boolean; readonly detail: string } {
+  const waiting = [...runners].flatMap(([name, { hole }]) =>
+    hole === null ? [] : [`${name} waits for the slots from ${hole} on`],
+  );
+  if (waiting.length === 0) return { ok: true, detail: 'none waits for slots that nobody has' };
+  return { ok: false, detail: `${waiting.join('; ')}: neither the ledger, its archive nor an upstream has them` };
 }
 
 interface RunnerParts {

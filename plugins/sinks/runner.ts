@@ -1,4 +1,4 @@
-import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../../src/lib/coded-error.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { OpenSink, SinkKind } from '../../src/ports/sink.ts';
 import type { Store } from '../../src/ports/store.ts';
@@ -56,6 +56,7 @@ export class SinkRunner {
   #reportedAt = Number.NEGATIVE_INFINITY;
   #reported = '';
   #failures = 0;
+  #hole: number | null = null;
   #running: Promise<void> = Promise.resolve();
 
   constructor(parts: SinkParts) {
@@ -64,6 +65,11 @@ export class SinkRunner {
 
   start(): void {
     this.#running = this.#loop();
+  }
+
+  /** The slot that it waits for, because nobody has it; null: it waits for none. */
+  get hole(): number | null {
+    return this.#hole;
   }
 
   /** Ends after the write in flight. */
@@ -80,6 +86,7 @@ export class SinkRunner {
       try {
         pause = (await this.#step()) ? 0 : pollMs;
         this.#failures = 0;
+        this.#hole = null;
       } catch (error) {
         if (signal.aborted) break;
         pause = await this.#failed(error);
@@ -213,6 +220,7 @@ export class SinkRunner {
   async #failed(error: unknown): Promise<number> {
     const { sink, log, meter, pollMs = POLL_MS } = this.#parts;
     this.#failures += 1;
+    this.#hole = holeOf(error);
     const last = this.#open?.positions.get(LIVE)?.last ?? null;
     await this.#close();
     const code = codeOf(error);
@@ -249,4 +257,9 @@ export class SinkRunner {
     this.#open = null;
     await open?.target.close();
   }
+}
+
+function holeOf(error: unknown): number | null {
+  const slot = error instanceof CodedError && error.code === 'SINKS_HOLE' ? error.facts['slot'] : null;
+  return typeof slot === 'number' ? slot : null;
 }

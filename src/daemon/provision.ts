@@ -351,7 +351,7 @@ export function createRegistration(id: string, clock: Clock, log: Log): Registra
       },
       blocks: { on: (processor) => push(processors, processor, 'blocks.on') },
       jobs: { define: (kind) => push(jobs, kind, 'jobs.define') },
-      check: (name, run) => push(checks, { name, run }, 'check'),
+      check: (name, run, options = {}) => push(checks, { ...options, name, run }, 'check'),
       command: (command) => push(commands, command, 'command'),
       parser: (parser) => push(parsers, parser, 'parser'),
       host: {

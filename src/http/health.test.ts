@@ -29,3 +29,21 @@ test('a daemon that fails while its checks run says so in the answer that calls 
     ['daemon'],
   );
 });
+
+test('a check that is not required is shown, and leaves the daemon ready', async () => {
+  const health = createHealth({
+    checks: [
+      { name: 'store', run: async () => ({ ok: true, detail: 'it answers' }) },
+      { name: 'sinks', required: false, run: async () => ({ ok: false, detail: 'a sink waits' }) },
+    ],
+    chains: () => [],
+    maxReadyLag: { slots: 1 } as never,
+    version: '0',
+    clock: createSystemClock(),
+    log: createMemoryLog(),
+  });
+  health.setStarted();
+  const { ready, checks } = await health.ready();
+  assert.equal(ready, true);
+  assert.deepEqual(checks.at(-1), { name: 'sinks', ok: false, detail: 'a sink waits', required: false });
+});

@@ -117,7 +117,7 @@ async function runCheck(check: HealthCheck, options: HealthOptions): Promise<Che
   return new Promise((resolve) => {
     const give = (ok: boolean, detail: string) => {
       cancel();
-      resolve({ name: check.name, ok, detail });
+      resolve({ name: check.name, ok, detail, ...(check.required === false ? { required: false } : {}) });
     };
     const cancel = options.clock.timeout(timeoutMs, () => {
       give(false, `no answer within ${timeoutMs} ms`);

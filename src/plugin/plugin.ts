@@ -114,8 +114,8 @@ export interface PluginContext<Config = unknown> {
      */
     add(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   };
-  /** A condition of readiness. `detail` is shown in /readyz; no secrets. */
-  check(name: string, run: HealthCheck['run']): void;
+  /** A condition of readiness; with `required: false` readiness only shows it. `detail` is shown in /readyz; no secrets. */
+  check(name: string, run: HealthCheck['run'], options?: Pick<HealthCheck, 'required'>): void;
   /** A command of the CLI that works on the store. */
   command(command: Command): void;
   /** Classifies transactions for enhanced transactions and webhooks, before the built-in parsers. */
@@ -192,6 +192,8 @@ export interface BlockProcessor {
 /** A condition of readiness. */
 export interface HealthCheck {
   readonly name: string;
+  /** False: shown only; the daemon is ready without it. Default: true. */
+  readonly required?: boolean;
   /** `detail` is shown in /readyz; no secrets. */
   run(signal: AbortSignal): Promise<{ readonly ok: boolean; readonly detail: string }>;
 }

@@ -117,6 +117,15 @@ test('daemon: readiness, failing checks, lag and gaps', () => {
   const odd = readinessFindings(1, { ...readiness, chain: [{ ...chain, unread }] }, limit);
   assert.deepEqual(levels(odd), ['ok', 'ok', 'warn']);
   assert.match(odd[2]!.detail, /main: 2 could not be read, 1 only in part .* without a signature in slot 7: version 2/);
+  const waiting = {
+    name: 'deliverer: sinks',
+    ok: false,
+    detail: 'rows waits for the slots from 7 on',
+    required: false,
+  } as const;
+  const hole = readinessFindings(1, { ...readiness, checks: [waiting] }, limit);
+  assert.deepEqual(levels(hole), ['ok', 'warn', 'ok']);
+  assert.match(hole[1]!.detail, /rows waits for the slots from 7 on/);
   const checks = [{ name: 'chain main', ok: false, detail: 'nothing for 60 s' }];
   const down = readinessFindings(1, { ...readiness, ready: false, checks }, limit);
   assert.deepEqual(levels(down), ['fail', 'fail', 'ok']);

@@ -143,6 +143,9 @@ async function processFindings(running: RunFile, maxLag: LagLimit): Promise<Find
   }
 }
 
+/** In a thread or process of the role, or in a daemon of one thread. */
+const SINKS = /^(\w+: )?sinks$/;
+
 export function readinessFindings(pid: number, readiness: Readiness, maxLag: LagLimit): Finding[] {
   const { ready, draining, checks, chain } = readiness;
   const state = draining ? 'is draining' : ready ? 'is ready' : 'is not ready';
@@ -153,7 +156,9 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
         ? warn('upstream', detail, 'it is left out for a while; if it happens again, take it out of upstream.urls')
         : name === 'clients'
           ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
-          : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
+          : SINKS.test(name)
+            ? warn('sinks', detail, 'add an upstream that has these slots (archive: true); a sink goes on by itself')
+            : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
     );
   const chains = chain.flatMap((one): Finding[] => {
     const lag = one.lagSlots;
