@@ -27,8 +27,8 @@ import {
   WRAPPED_SOL_MINT,
 } from '../../src/solana/programs.ts';
 import type { DasConfig } from './config.ts';
+import type { AssetIndex } from './indexing/asset-index.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
-import type { AssetIndex } from './indexing/stored.ts';
 import { BURNT, FLAG, LIST, LISTS_OF, type ListedKind } from './indexing/tables.ts';
 import { FACTS } from './indexing/write.ts';
 import {

@@ -19,9 +19,9 @@ import { ASSET_METHODS, type AssetMethod } from '../../src/solana/assets/methods
 import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
 import { assetSignatures, readLeaf, readPage } from './changes.ts';
 import type { DasConfig } from './config.ts';
+import { type AssetIndex, createAssetIndex } from './indexing/asset-index.ts';
 import { createFillJobs } from './indexing/fill.ts';
 import { createDasProcessor } from './indexing/processor.ts';
-import { type AssetIndex, createAssetIndex } from './indexing/stored.ts';
 import {
   assetsByAuthority,
   assetsByCreator,

@@ -28,8 +28,8 @@ import {
   needsHolder,
 } from '../../src/solana/assets/asset.ts';
 import { type LeafMetadata, metadataOfLeaf } from '../../src/solana/concurrent/leaf-metadata.ts';
+import type { AssetIndex } from './indexing/asset-index.ts';
 import type { KeptAsset, KeptView } from './indexing/kept.ts';
-import type { AssetIndex } from './indexing/stored.ts';
 import type { DasRequest } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
 

@@ -19,8 +19,8 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../test/helpers/sfc32.ts';
 import { sqliteStore } from '../../test/helpers/store.ts';
 import { type DasConfig, dasConfig } from './config.ts';
+import { createAssetIndex } from './indexing/asset-index.ts';
 import { createFillJobs, fillFollowed } from './indexing/fill.ts';
-import { createAssetIndex } from './indexing/stored.ts';
 import { type FollowKind, migrations } from './indexing/tables.ts';
 import {
   assetsByAuthority,

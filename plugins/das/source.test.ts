@@ -6,7 +6,7 @@ import { type ChainReader, CodedError } from '../../src/plugin/plugin.ts';
 import { metadataPlaces } from '../../src/solana/addresses.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { type DasConfig, dasConfig } from './config.ts';
-import { bumpsOf } from './indexing/stored.ts';
+import { bumpsOf } from './indexing/stored-rows.ts';
 import { createLackedMethods, createSource, mostHeld, placesOf } from './source.ts';
 
 test('unknown ids cost one upstream call, and none for a while after an upstream had no such method', async () => {

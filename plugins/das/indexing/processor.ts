@@ -26,7 +26,9 @@ import {
 } from '../../../src/solana/programs.ts';
 import { findAccounts, groupOf } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
-import { accountRows, bytesOf, createReadBook, createStoredSource, type ReadBook, readIndexState } from './stored.ts';
+import { createReadBook, type ReadBook } from './read-book.ts';
+import { createStoredSource } from './stored.ts';
+import { accountRows, bytesOf, readIndexState } from './stored-rows.ts';
 import { type AccountRow, type Db, FILL, FLAG, type FollowKind, hexOf, LIST, listKeys, readListed } from './tables.ts';
 import { keepUndo, recheck, revertBlock, writeReads } from './write.ts';
 

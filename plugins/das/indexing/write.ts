@@ -7,7 +7,9 @@ import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/tok
 import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
 import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
 import { type AssetReadOptions, assetOf, type FoundAsset, findAccounts, idOf } from '../read-assets.ts';
-import { accountRows, assetRows, bumpsOf, bytesOf, createStoredSource, type ReadBook } from './stored.ts';
+import type { ReadBook } from './read-book.ts';
+import { createStoredSource, type StoredSource } from './stored.ts';
+import { accountRows, assetRows, bumpsOf, bytesOf } from './stored-rows.ts';
 import {
   type AccountRow,
   type AssetRow,
@@ -300,7 +302,7 @@ async function derive(
     const one = found.get(id);
     const old = before.get(id);
     if (one === undefined && old === undefined) continue;
-    if (isIncomplete(id, one, source.lacking, source.places, book)) incomplete.push(id);
+    if (isIncomplete(id, one, source, book)) incomplete.push(id);
     changed.set(id, {
       id: bytesOf(id),
       bumps: old?.bumps ?? (one?.kind === 'mint' ? bumpsOf(id, source.places(id)) : null),
@@ -316,20 +318,15 @@ async function derive(
   return Array.from(changed.keys(), (id) => [bytesOf(id), before.get(id) ?? null] as const);
 }
 
-function isIncomplete(
-  id: string,
-  found: FoundAsset | undefined,
-  lacking: ReadonlySet<string>,
-  placesOf: (id: string) => { readonly metadata: string; readonly edition: string },
-  { asked }: ReadBook,
-): boolean {
+function isIncomplete(id: string, found: FoundAsset | undefined, source: StoredSource, { asked }: ReadBook): boolean {
+  const { lacking } = source;
   if (lacking.size === 0) return false;
   if (found?.kind === 'core') {
     const authority = found.asset?.updateAuthority;
     return authority?.kind === 'collection' && lacking.has(authority.address);
   }
   if (found?.kind !== 'mint') return false;
-  const { metadata, edition } = placesOf(id);
+  const { metadata, edition } = source.places(id);
   return lacking.has(metadata) || lacking.has(edition) || (lacking.has(id) && !asked.has(id));
 }
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { CONCURRENT_TREE } from '../../../plugins/compression/indexing/cnft.ts';
 import { type Db as CompressionDb, LEAF_STATE } from '../../../plugins/compression/store/tables.ts';
-import { createReadBook } from '../../../plugins/das/indexing/stored.ts';
+import { createReadBook } from '../../../plugins/das/indexing/read-book.ts';
 import { type Db, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { writeReads } from '../../../plugins/das/indexing/write.ts';
 import { encode32 } from '../../../src/lib/base58.ts';

@@ -30,9 +30,9 @@ import {
   type TransactionInstruction,
 } from '@solana/web3.js';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
+import { createAssetIndex } from '../../../plugins/das/indexing/asset-index.ts';
 import { createFillJobs, fillFollowed, sweep } from '../../../plugins/das/indexing/fill.ts';
 import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
-import { createAssetIndex } from '../../../plugins/das/indexing/stored.ts';
 import {
   BURNT,
   type Db,

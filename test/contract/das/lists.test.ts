@@ -8,8 +8,8 @@ import { test } from 'node:test';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { Value } from '@sinclair/typebox/value';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
+import { createAssetIndex } from '../../../plugins/das/indexing/asset-index.ts';
 import { createFillJobs, fillFollowed } from '../../../plugins/das/indexing/fill.ts';
-import { createAssetIndex } from '../../../plugins/das/indexing/stored.ts';
 import { type Db, type FollowKind, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { FACTS } from '../../../plugins/das/indexing/write.ts';
 import {

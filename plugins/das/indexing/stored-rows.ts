@@ -1,0 +1,42 @@
+import { decode32 } from '../../../src/lib/base58.ts';
+import { inBytes } from '../../../src/lib/in-list.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
+import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
+import { metadataBumps } from '../../../src/solana/addresses.ts';
+import type { AssetPlaces } from '../source.ts';
+import { type AccountRow, type AssetRow, type Db, programName, type Tables, unpack } from './tables.ts';
+
+export const bytesOf = (key: string): Uint8Array => decode32(key) as Uint8Array;
+
+export const bumpsOf = (mint: string, { metadata, edition }: AssetPlaces): number =>
+  metadataBumps(bytesOf(mint), { metadata: bytesOf(metadata), edition: bytesOf(edition) });
+
+export async function readIndexState(db: Db): Promise<Tables['das_state']> {
+  return await db.selectFrom('das_state').selectAll().where('id', '=', 1).executeTakeFirstOrThrow();
+}
+
+export type Dialect = Store['dialect'];
+
+export async function accountRows(db: Db, dialect: Dialect, keys: readonly string[]): Promise<AccountRow[]> {
+  if (keys.length === 0) return [];
+  return await db
+    .selectFrom('das_accounts')
+    .selectAll()
+    .where(inBytes(dialect, 'address', keys.map(bytesOf)))
+    .execute();
+}
+
+export async function assetRows(db: Db, dialect: Dialect, ids: readonly string[]): Promise<AssetRow[]> {
+  if (ids.length === 0) return [];
+  return await db
+    .selectFrom('das_assets')
+    .selectAll()
+    .where(inBytes(dialect, 'id', ids.map(bytesOf)))
+    .execute();
+}
+
+/** Null where there is none. */
+export function accountOf({ program, data }: Pick<AccountRow, 'program' | 'data'>): RawAccount | null {
+  const owner = programName(program);
+  return owner === null ? null : { owner, lamports: 1n, data: unpack(data) };
+}
