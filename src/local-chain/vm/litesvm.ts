@@ -2,7 +2,8 @@
  * The part of litesvm 1.5.0's native class that this folder uses. The package of each platform is a binary without declarations, and the
  * declarations of litesvm itself pull in a second version of another library.
  */
-export declare class LiteAccount {
+/** Its name is that of the engine's own export. */
+export declare class Account {
   constructor(lamports: bigint, data: Uint8Array, owner: Uint8Array, executable: boolean, rentEpoch: bigint);
   lamports(): bigint;
   data(): Uint8Array;
@@ -41,7 +42,7 @@ export interface FailedTransactionMetadata {
 }
 export interface AddressAndAccount {
   address: Uint8Array;
-  account(): LiteAccount;
+  account(): Account;
 }
 export interface SimulatedTransactionInfo {
   meta(): TransactionMetadata;
@@ -52,9 +53,9 @@ export declare class LiteSvm {
   setBlockhashCheck(on: boolean): void;
   setTransactionHistory(capacity: bigint): void;
   minimumBalanceForRentExemption(dataLength: bigint): bigint;
-  getAccount(key: Uint8Array): LiteAccount | null;
+  getAccount(key: Uint8Array): Account | null;
   getProgramAccounts(program: Uint8Array): AddressAndAccount[];
-  setAccount(key: Uint8Array, account: LiteAccount): void;
+  setAccount(key: Uint8Array, account: Account): void;
   getBalance(key: Uint8Array): bigint | null;
   addProgram(program: Uint8Array, bytes: Uint8Array): void;
   sendVersionedTransaction(bytes: Uint8Array): TransactionMetadata | FailedTransactionMetadata;

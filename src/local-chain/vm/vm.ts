@@ -59,7 +59,7 @@ export async function createVm() {
 function removeAirdropAccount(native: Native, engine: Litesvm.LiteSvm): void {
   for (const item of engine.getProgramAccounts(ZERO_KEY)) {
     if (!item.account().executable())
-      engine.setAccount(item.address, new native.LiteAccount(0n, new Uint8Array(0), ZERO_KEY, false, 0n));
+      engine.setAccount(item.address, new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n));
   }
 }
 
@@ -76,8 +76,8 @@ function accountAccess(native: Native, engine: Litesvm.LiteSvm) {
     write(key: Uint8Array, account: Omit<VmAccount, 'owner'> | null): void {
       const value =
         account === null
-          ? new native.LiteAccount(0n, new Uint8Array(0), ZERO_KEY, false, 0n)
-          : new native.LiteAccount(
+          ? new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n)
+          : new native.Account(
               account.lamports,
               account.data,
               checked(account.ownerBytes),
@@ -142,7 +142,7 @@ function checked(key: Uint8Array): Uint8Array {
   return key;
 }
 
-function plain(account: Litesvm.LiteAccount): VmAccount {
+function plain(account: Litesvm.Account): VmAccount {
   const ownerBytes = account.owner();
   return {
     lamports: account.lamports(),
@@ -213,7 +213,7 @@ export function loadNative(): Native {
   }
   const prototype = native.LiteSvm?.prototype as unknown as Record<string, unknown> | undefined;
   const absent = METHODS.filter((method) => typeof prototype?.[method] !== 'function');
-  if (absent.length > 0 || typeof native.LiteAccount !== 'function' || typeof native.Clock !== 'function') {
+  if (absent.length > 0 || typeof native.Account !== 'function' || typeof native.Clock !== 'function') {
     throw missing(name, `this release lacks ${absent.join(', ') || 'Account or Clock'}`);
   }
   return native;
