@@ -5,15 +5,15 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { Owner } from '../ports/processes.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import type { Log, Metrics } from '../ports/telemetry.ts';
-import { backoffMs, createWakeup } from '../runtime/waiting.ts';
-import { type AheadRoom, type ClaimedJob, claimJobs } from './claim.ts';
+import { backoffMs, createWakeup, type Wakeup } from '../runtime/waiting.ts';
+import { type AheadRoom, type Claim, type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher, createStopper, stopped } from './dispatch.ts';
 import { type GroupWalk, nextDueAt } from './due.ts';
 import { createRenewer, createSweeper, giveBack } from './leases.ts';
-import { createJobMetrics } from './metrics.ts';
+import { createJobMetrics, type JobMetrics } from './metrics.ts';
 import { insertJobs } from './outbox.ts';
 import { ackAll, ackSingly, type Finished, isStoreError, isTransientStoreError } from './outcomes.ts';
-import { createSlots } from './slots.ts';
+import { createSlots, type Slots } from './slots.ts';
 
 interface JobRunnerOptions {
   readonly store: Store;
@@ -51,109 +51,198 @@ const BLOCKED_POLL_MS = 100;
 /** After a failed write or claim. */
 const STORE_BACKOFF = { firstMs: 50, longestMs: 5_000 };
 
-/** Claim tokens of the jobs of this process, by row id. */
-type HeldClaims = Map<number, number>;
-
 /**
  * Runs the jobs of the outbox: each at least once, its outcome written exactly once. Outcomes are collected for a moment and written
  * with the next claim in one transaction. States and invariants: README.md.
  */
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
-  const { store, clock, random, log, config, owner } = options;
-  const kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
-  const slots = createSlots(kinds, config.concurrency);
-  const metrics = createJobMetrics(options.metrics, slots);
-  const sweeper = createSweeper({
-    ...options,
-    kinds,
-    metrics,
-    maxLost: () => config.maxAttempts,
-    wake: () => wakeup.wake(),
-  });
-  const renewer = createRenewer({ store, clock, log, kinds, running: slots.running });
-  const wakeup = createWakeup(clock);
-  const walk: GroupWalk = new Map();
-  const stopper = createStopper();
-  const held: HeldClaims = new Map();
-  let outcomes: Finished[] = [];
-  let returns: ClaimedJob[] = [];
-  let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
-  let loop: Promise<void> = Promise.resolve();
-  let cancelFlush: (() => void) | null = null;
-  /** Due rows wait for a limit of their group that may end with time, such as a rate. */
-  let isBlocked = false;
-  let lookedAtMs = Number.NEGATIVE_INFINITY;
-
-  const dispatcher = createDispatcher({
-    kinds,
-    slots,
-    clock,
-    random,
-    metrics,
-    stopper,
-    config,
-    finish,
-    isOpen: () => state === 'claiming',
-    giveBack(jobs) {
-      returns.push(...jobs);
-      wakeup.wake();
+  const loop = new RunnerLoop(options);
+  return {
+    async enqueue(tx, jobs) {
+      const added = await insertJobs(tx, jobs, options.clock.now());
+      if (added > 0) tx.onCommit(loop.wakeup.wake);
+      return added;
     },
-  });
+    wake: loop.wakeup.wake,
+    start: () => loop.start(),
+    drain: () => loop.drain(),
+    stop: (signal) => loop.stop(signal),
+  };
+}
 
-  options.metrics.observe('waiting', 'jobs claimed ahead that wait for a slot', () => dispatcher.waiting);
+/** `new`: not started; `claiming`; `draining`: what runs may finish; `ended`: what is left is given back. */
+type RunnerMode = 'new' | 'claiming' | 'draining' | 'ended';
+
+class RunnerLoop {
+  readonly wakeup: Wakeup;
+  private readonly options: JobRunnerOptions;
+  private readonly kinds: ReadonlyMap<string, JobKind>;
+  private readonly slots: Slots;
+  private readonly metrics: JobMetrics;
+  private readonly sweeper: ReturnType<typeof createSweeper>;
+  private readonly renewer: ReturnType<typeof createRenewer>;
+  private readonly dispatcher: ReturnType<typeof createDispatcher>;
+  private readonly walk: GroupWalk = new Map();
+  private readonly stopper = createStopper();
+  /** Claim tokens of the jobs of this process, by row id: all other running rows belong to other processes. */
+  private readonly held = new Map<number, number>();
+  private mode: RunnerMode = 'new';
+  private running: Promise<void> = Promise.resolve();
+  /** Not written yet. */
+  private outcomes: Finished[] = [];
+  /** Leases to be given back. */
+  private returns: ClaimedJob[] = [];
+  private cancelFlush: (() => void) | null = null;
+  /** Due rows wait for a limit of their group that may end with time, such as a rate. */
+  private isBlocked = false;
+  private lookedAtMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: JobRunnerOptions) {
+    const { store, clock, random, log, config } = options;
+    this.options = options;
+    this.wakeup = createWakeup(clock);
+    this.kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
+    this.slots = createSlots(this.kinds, config.concurrency);
+    this.metrics = createJobMetrics(options.metrics, this.slots);
+    this.sweeper = createSweeper({
+      ...options,
+      kinds: this.kinds,
+      metrics: this.metrics,
+      maxLost: () => config.maxAttempts,
+      wake: this.wakeup.wake,
+    });
+    this.renewer = createRenewer({ store, clock, log, kinds: this.kinds, running: this.slots.running });
+    this.dispatcher = createDispatcher({
+      kinds: this.kinds,
+      slots: this.slots,
+      clock,
+      random,
+      metrics: this.metrics,
+      stopper: this.stopper,
+      config,
+      finish: (finished) => this.finish(finished),
+      isOpen: () => this.mode === 'claiming',
+      giveBack: (jobs) => {
+        this.returns.push(...jobs);
+        this.wakeup.wake();
+      },
+    });
+    options.metrics.observe('waiting', 'jobs claimed ahead that wait for a slot', () => this.dispatcher.waiting);
+  }
+
+  async start(): Promise<void> {
+    await this.sweeper.start();
+    this.renewer.start();
+    this.mode = 'claiming';
+    this.running = this.work();
+  }
+
+  async drain(): Promise<void> {
+    if (this.mode === 'claiming') this.mode = 'draining';
+    this.returns.push(...this.dispatcher.clear());
+    this.wakeup.wake();
+    await this.running;
+  }
+
+  async stop(signal: AbortSignal | undefined): Promise<void> {
+    const { slots, dispatcher, wakeup, kinds } = this;
+    const { store, clock, log, owner } = this.options;
+    this.mode = this.mode === 'new' ? 'ended' : 'draining';
+    await this.sweeper.stop();
+    this.stopper.stop();
+    wakeup.wake();
+    await Promise.race([this.running, whenAborted(signal)]);
+    this.renewer.stop();
+    this.mode = 'ended';
+    wakeup.wake();
+    const running = [...slots.running];
+    for (const one of running) slots.free(one);
+    const waiting = [...this.returns, ...dispatcher.clear()];
+    const left = { outcomes: this.outcomes, running, loading: dispatcher.loading(), waiting };
+    if (await leaveJobs({ store, kinds, clock, log }, left)) owner?.close();
+  }
+
+  private async work(): Promise<void> {
+    const { clock, log, fatal } = this.options;
+    let failures = 0;
+    while (this.mode !== 'ended' && !this.isFinished()) {
+      try {
+        const isMore = await this.flush();
+        failures = 0;
+        if (!isMore && !this.isFinished()) await this.wakeup.sleep(await this.idleMs());
+      } catch (error) {
+        const isFinal = isStoreError(error) && !isTransientStoreError(error);
+        log.error({ error: messageOf(error), isFinal }, 'outcomes or claims of jobs cannot be written');
+        if (isFinal) {
+          this.mode = 'ended';
+          fatal?.(error);
+          return;
+        }
+        failures += 1;
+        await clock.sleep(backoffMs(failures, null, STORE_BACKOFF));
+      }
+    }
+  }
+
   /** One transaction: acks, returned leases, the next claim. Returns whether there may be more to claim. */
-  async function flush(): Promise<boolean> {
-    cancelFlush?.();
-    cancelFlush = null;
-    if (state === 'claiming') dispatcher.pump();
-    else returns.push(...dispatcher.clear());
-    const finished = outcomes;
-    outcomes = [];
-    // Leases to be given back.
-    const back = returns;
-    returns = [];
-    const isClaiming = state === 'claiming';
-    const room = slots.room(isClaiming ? config.claimBatch : 0);
-    const ahead = aheadRoom(isClaiming ? config.claimBatch - Math.max(0, room.total) : 0);
+  private async flush(): Promise<boolean> {
+    const { dispatcher, kinds, walk } = this;
+    const { store, clock, config, owner } = this.options;
+    this.cancelFlush?.();
+    this.cancelFlush = null;
+    const isClaiming = this.mode === 'claiming';
+    if (isClaiming) dispatcher.pump();
+    else this.returns.push(...dispatcher.clear());
+    const finished = this.outcomes;
+    this.outcomes = [];
+    const back = this.returns;
+    this.returns = [];
+    const room = this.slots.room(isClaiming ? config.claimBatch : 0);
+    const ahead = this.aheadRoom(isClaiming ? config.claimBatch - Math.max(0, room.total) : 0);
     if (finished.length + back.length === 0 && room.total <= 0 && ahead.total <= 0) return false;
     const now = clock.now();
     const startedMs = clock.monotonic();
-    sweeper.saw(now, startedMs);
+    this.sweeper.saw(now, startedMs);
     // Every commit of new jobs wakes the runner; while it has enough to do, a look every `BLOCKED_POLL_MS` is enough.
-    const isIdle = finished.length + back.length === 0 && room.total <= 0 && isFed();
-    if (isIdle && startedMs - lookedAtMs < BLOCKED_POLL_MS) return false;
-    lookedAtMs = startedMs;
+    const isIdle = finished.length + back.length === 0 && room.total <= 0 && this.isFed();
+    if (isIdle && startedMs - this.lookedAtMs < BLOCKED_POLL_MS) return false;
+    this.lookedAtMs = startedMs;
     try {
       const { recorded, claim } = await store.write(async (tx) => {
         const recorded = await ackAll(tx, kinds, finished, now);
         await giveBack(tx, back, now);
         return { recorded, claim: await claimJobs(tx, { kinds, room, ahead, walk, now, owner: owner?.id ?? null }) };
       });
-      isBlocked = claim.isMoreDue || dispatcher.waiting > 0;
-      metrics.late(finished.length - recorded.length);
-      release([...finished.map(({ claimed }) => claimed), ...back]);
-      for (const { job, claim: token } of [...claim.jobs, ...claim.ahead]) held.set(job.id, token);
-      if (state === 'claiming') dispatcher.launch(claim, now, startedMs);
-      else {
-        returns.push(...claim.ahead);
-        dispatcher.launch({ ...claim, ahead: [] }, now, startedMs);
-      }
+      this.isBlocked = claim.isMoreDue || dispatcher.waiting > 0;
+      this.metrics.late(finished.length - recorded.length);
+      this.release([...finished.map(({ claimed }) => claimed), ...back]);
+      for (const { job, claim: token } of [...claim.jobs, ...claim.ahead]) this.held.set(job.id, token);
+      this.launch(claim, now, startedMs);
       return claim.jobs.length > 0 && claim.jobs.length === room.total && claim.ahead.length === 0;
     } catch (error) {
-      metrics.failedFlush();
-      returns.push(...back);
-      await ackAfter(error, finished, now);
+      this.metrics.failedFlush();
+      this.returns.push(...back);
+      await this.ackAfter(error, finished, now);
       return true;
     }
   }
 
-  /** `held` has the rows that are neither acked nor given back; all other running rows belong to other processes. */
-  function release(jobs: readonly ClaimedJob[]): void {
-    for (const { job, claim } of jobs) if (held.get(job.id) === claim) held.delete(job.id);
+  /** The mode may have changed during the claim. */
+  private launch(claim: Claim, now: number, startedMs: number): void {
+    if (this.mode === 'claiming') this.dispatcher.launch(claim, now, startedMs);
+    else {
+      this.returns.push(...claim.ahead);
+      this.dispatcher.launch({ ...claim, ahead: [] }, now, startedMs);
+    }
   }
 
-  function aheadRoom(limit: number): AheadRoom {
-    const most = config.claimAhead;
+  private release(jobs: readonly ClaimedJob[]): void {
+    for (const { job, claim } of jobs) if (this.held.get(job.id) === claim) this.held.delete(job.id);
+  }
+
+  private aheadRoom(limit: number): AheadRoom {
+    const { dispatcher, kinds, held } = this;
+    const most = this.options.config.claimAhead;
     const free = Math.max(0, most - dispatcher.waiting);
     const total = Math.max(0, Math.min(limit, free));
     return {
@@ -166,103 +255,56 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   }
 
   /** Writing an outcome twice has no effect: the second time its token is no longer the row's. */
-  async function ackAfter(error: unknown, finished: readonly Finished[], now: number): Promise<void> {
+  private async ackAfter(error: unknown, finished: readonly Finished[], now: number): Promise<void> {
+    const { store, log } = this.options;
     try {
       if (isStoreError(error) || finished.length === 0) throw error;
       log.warn({ error: messageOf(error) }, 'outcomes of jobs could not be written together; writing them one by one');
-      await ackSingly(store, kinds, finished, now, log);
-      release(finished.map(({ claimed }) => claimed));
+      await ackSingly(store, this.kinds, finished, now, log);
+      this.release(finished.map(({ claimed }) => claimed));
     } catch (failure) {
-      outcomes = [...finished.map((one) => ({ ...one, isUnsure: true as const })), ...outcomes];
+      this.outcomes = [...finished.map((one) => ({ ...one, isUnsure: true as const })), ...this.outcomes];
       throw failure;
     }
   }
 
-  function finish(finished: Finished): void {
+  private finish(finished: Finished): void {
+    const { slots, wakeup } = this;
+    const { clock, config } = this.options;
     if (!slots.running.has(finished.claimed)) return;
     slots.free(finished.claimed);
-    outcomes.push(finished);
+    this.outcomes.push(finished);
     // While claimed jobs wait for slots, no slot is idle: more outcomes may share one transaction.
-    if (outcomes.length >= flushAt() || slots.running.size === 0) wakeup.wake();
+    if (this.outcomes.length >= this.flushAt() || slots.running.size === 0) wakeup.wake();
     else
-      cancelFlush ??= clock.timeout(isFed() ? config.writeDelayMs * FED_PATIENCE : config.writeDelayMs, () =>
-        wakeup.wake(),
+      this.cancelFlush ??= clock.timeout(
+        this.isFed() ? config.writeDelayMs * FED_PATIENCE : config.writeDelayMs,
+        wakeup.wake,
       );
   }
 
-  const isFed = () => dispatcher.waiting > config.concurrency;
-  const flushAt = () => (isFed() ? MAX_OUTCOMES : Math.min(MAX_OUTCOMES, Math.ceil(config.concurrency / 2)));
+  private isFed(): boolean {
+    return this.dispatcher.waiting > this.options.config.concurrency;
+  }
 
-  const isFinished = () =>
-    state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
+  private flushAt(): number {
+    return this.isFed() ? MAX_OUTCOMES : Math.min(MAX_OUTCOMES, Math.ceil(this.options.config.concurrency / 2));
+  }
 
-  async function work(): Promise<void> {
-    let failures = 0;
-    while (state !== 'ended' && !isFinished()) {
-      try {
-        const isMore = await flush();
-        failures = 0;
-        if (!isMore && !isFinished()) await wakeup.sleep(await idleMs());
-      } catch (error) {
-        const isFinal = isStoreError(error) && !isTransientStoreError(error);
-        log.error({ error: messageOf(error), isFinal }, 'outcomes or claims of jobs cannot be written');
-        if (isFinal) {
-          state = 'ended';
-          options.fatal?.(error);
-          return;
-        }
-        failures += 1;
-        await clock.sleep(backoffMs(failures, null, STORE_BACKOFF));
-      }
-    }
+  private isFinished(): boolean {
+    const { slots, outcomes, returns, dispatcher } = this;
+    return this.mode !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
   }
 
   /** Time until the next due row that this process could claim. */
-  async function idleMs(): Promise<number> {
-    if (state !== 'claiming' || (slots.isFull() && dispatcher.waiting === 0)) return config.pollMs;
-    if (isBlocked) return Math.min(config.pollMs, BLOCKED_POLL_MS);
+  private async idleMs(): Promise<number> {
+    const { store, clock, config } = this.options;
+    if (this.mode !== 'claiming' || (this.slots.isFull() && this.dispatcher.waiting === 0)) return config.pollMs;
+    if (this.isBlocked) return Math.min(config.pollMs, BLOCKED_POLL_MS);
     const now = clock.now();
-    const next = await nextDueAt(store, [...kinds.keys()], now);
+    const next = await nextDueAt(store, [...this.kinds.keys()], now);
     return next === null ? config.pollMs : Math.max(1, Math.min(config.pollMs, next - now));
   }
-
-  async function end(signal: AbortSignal | undefined): Promise<void> {
-    state = state === 'new' ? 'ended' : 'draining';
-    await sweeper.stop();
-    stopper.stop();
-    wakeup.wake();
-    await Promise.race([loop, whenAborted(signal)]);
-    renewer.stop();
-    state = 'ended';
-    wakeup.wake();
-    const running = [...slots.running];
-    for (const one of running) slots.free(one);
-    const waiting = [...returns, ...dispatcher.clear()];
-    const left = { outcomes, running, loading: dispatcher.loading(), waiting };
-    if (await leaveJobs({ store, kinds, clock, log }, left)) owner?.close();
-  }
-
-  return {
-    async enqueue(tx, jobs) {
-      const added = await insertJobs(tx, jobs, clock.now());
-      if (added > 0) tx.onCommit(wakeup.wake);
-      return added;
-    },
-    wake: wakeup.wake,
-    async start() {
-      await sweeper.start();
-      renewer.start();
-      state = 'claiming';
-      loop = work();
-    },
-    async drain() {
-      if (state === 'claiming') state = 'draining';
-      returns.push(...dispatcher.clear());
-      wakeup.wake();
-      await loop;
-    },
-    stop: (signal) => end(signal),
-  };
 }
 
 function whenAborted(signal: AbortSignal | undefined): Promise<void> {
