@@ -135,7 +135,7 @@ export function provision(ctx: HostContext<CompressionConfig>): void {
     const { name, run } = createTreeCheck(store, config.trees);
     ctx.check(name, run);
   }
-  ctx.http.route(treesRoute(store));
+  ctx.http.route(treesRoute({ store, gaps, processor: PROCESSOR }));
   const loading = { config, hashing, random, clock, gaps, chain, reader, genesisHash, processor: PROCESSOR };
   for (const command of [...snapshotCommands(loading), verifyCommand({ hashing, reader })]) ctx.command(command);
   ctx.onStart(async () => {

@@ -63,7 +63,7 @@ const payer = Keypair.generate();
 await chain.fund(payer.publicKey.toBase58(), 1_000 * LAMPORTS_PER_SOL);
 const documents = await startDocuments();
 await growTree();
-const { opened, failed } = await makeTransactions();
+const { opened, failed, mint: token } = await makeTransactions();
 const receiver = await startReceiver();
 receiver.route('/broken', answer(500, { 'content-type': 'application/json' }, '{"error":"database is locked"}'));
 receiver.route('/gone', answer(410));
@@ -77,6 +77,7 @@ const bed = await startDashboard(
       'dashboard',
       'enhanced',
       'fees',
+      'history',
       'prices',
       'proxy',
       'sender',
@@ -177,7 +178,11 @@ function drawPicture(number: number): Buffer {
 }
 
 /** One with calls of other programs, and one that fails. */
-async function makeTransactions(): Promise<{ readonly opened: string; readonly failed: string }> {
+async function makeTransactions(): Promise<{
+  readonly opened: string;
+  readonly failed: string;
+  readonly mint: string;
+}> {
   const { connection } = chain;
   const confirm = { commitment: 'confirmed' } as const;
   const friend = Keypair.generate().publicKey;
@@ -197,7 +202,7 @@ async function makeTransactions(): Promise<{ readonly opened: string; readonly f
   );
   tooMuch.sign(payer);
   const failed = await connection.sendRawTransaction(tooMuch.serialize(), { skipPreflight: true });
-  return { opened, failed };
+  return { opened, failed, mint: mint.toBase58() };
 }
 
 async function makeProjects(): Promise<void> {
@@ -310,6 +315,8 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'look-up-wallet', path: `${ofProject}/look-up/${payer.publicKey.toBase58()}` },
     { name: 'look-up-nfts', path: `${ofProject}/look-up/${encode32(new Uint8Array(32).fill(COLLECTOR))}` },
     { name: 'look-up-asset', path: `${ofProject}/look-up/${encode32(assetId(TREE, 3n))}` },
+    { name: 'look-up-token', path: `${ofProject}/look-up/${token}` },
+    { name: 'look-up-unused', path: `${ofProject}/look-up/${Keypair.generate().publicKey.toBase58()}` },
     { name: 'transaction', path: `${ofProject}/look-up/${opened}` },
     { name: 'transaction-failed', path: `${ofProject}/look-up/${failed}` },
     { name: 'interfaces', path: `${ofProject}/interfaces/${TOKEN_PROGRAM_ID.toBase58()}` },

@@ -1,7 +1,7 @@
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { Clock, Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
-import type { GapRecords } from '../../../src/ports/following.ts';
+import type { ChainGap, GapRecords } from '../../../src/ports/following.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { canBeReverted } from '../indexing/block-books.ts';
 import { markSpendsUnverified, noteVerifiedTrees } from '../indexing/corrections.ts';
@@ -356,17 +356,33 @@ export async function noteFill(tx: StoreTx, tree: Pick<TreeRow, 'id'>, gap: numb
   await writeNote(tx, noteOf(tree), String(gap));
 }
 
+export interface ReadingParts {
+  readonly store: Store;
+  readonly gaps: GapRecords;
+  readonly processor: { readonly name: string };
+}
+
 /** Whether the requested range is still being read. Errors: those of the store. */
-export async function isBeingRead(
-  {
-    store,
-    gaps,
-    processor,
-  }: { readonly store: Store; readonly gaps: GapRecords; readonly processor: { readonly name: string } },
-  tree: Pick<TreeRow, 'id'>,
-): Promise<boolean> {
-  const gap = await readNote(store.read as Db, noteOf(tree));
-  if (gap === null) return false;
+export async function isBeingRead(parts: ReadingParts, tree: Pick<TreeRow, 'id'>): Promise<boolean> {
+  return (await rangesBeingRead(parts, [tree])).size > 0;
+}
+
+/** The ranges that are being read for these trees, by the id of the tree. Errors: those of the store. */
+export async function rangesBeingRead(
+  { store, gaps, processor }: ReadingParts,
+  trees: readonly Pick<TreeRow, 'id'>[],
+): Promise<ReadonlyMap<number, ChainGap>> {
+  const noted = await Promise.all(
+    trees.map(async (tree) => [tree.id, await readNote(store.read as Db, noteOf(tree))] as const),
+  );
+  const asked = noted.flatMap(([tree, gap]) => (gap === null ? [] : [[tree, Number(gap)] as const]));
+  if (asked.length === 0) return new Map();
   const open = await gaps.list({ chain: 'main', processor: processor.name, isOpen: true, limit: 1_000 });
-  return open.some(({ id }) => id === Number(gap));
+  const byId = new Map(open.map((gap) => [gap.id, gap]));
+  return new Map(
+    asked.flatMap(([tree, id]) => {
+      const gap = byId.get(id);
+      return gap === undefined ? [] : [[tree, gap] as const];
+    }),
+  );
 }

@@ -13,13 +13,14 @@ import {
   Type,
 } from '../../../src/plugin/plugin.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
+import type { ChainGap, GapRecords } from '../../../src/ports/following.ts';
 import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE } from '../../../src/solana/programs.ts';
 import * as s from '../../../src/solana/schemas.ts';
 import type { DeclaredTree } from '../config.ts';
 import { createPeriodicWork } from '../repeat.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { knownTrees } from '../trees/tree-book.ts';
-import type { Repair } from './repair.ts';
+import { type ReadingParts, type Repair, rangesBeingRead } from './repair.ts';
 import { type RefreshParts, type RootCheck, refreshTrees } from './root-check.ts';
 
 interface ChainWatchParts {
@@ -156,12 +157,28 @@ const treeState = Type.Object(
     computedRoot: s.orNull(s.hash('Our root at the difference')),
     verifiedSeq: s.orNull(s.count('Newest root that was found on the chain', 120)),
     lag: s.orNull(s.count('Slots since then', 0)),
+    reading: s.orNull(
+      Type.Object(
+        {
+          fromSlot: s.slot('First slot of the range'),
+          toSlot: s.slot('Last slot of the range'),
+          filledTo: s.orNull(s.slot('Slot up to which it was read')),
+          status: s.text('open or filling', 'filling'),
+        },
+        { title: 'TreeReading', description: 'The range of slots that is read again for the tree' },
+      ),
+    ),
   },
   { title: 'TreeState', description: 'State of a tree' },
 );
 
+interface TreesRouteParts extends Omit<ReadingParts, 'gaps'> {
+  /** Null: nothing is followed, so nothing is read again. */
+  readonly gaps: GapRecords | null;
+}
+
 /** `GET /v0/admin/compression/trees`: state of the trees. */
-export function treesRoute(store: Store): Route {
+export function treesRoute({ store, gaps, processor }: TreesRouteParts): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/admin/compression/trees',
@@ -177,7 +194,11 @@ export function treesRoute(store: Store): Route {
     },
     async handler() {
       const { slot, value } = await readAtOneSlot(store, (db) => readTrees(db));
-      return json({ slot, trees: value.map((row) => viewOf(row, slot)) });
+      // What is whole is not read again.
+      const refused = value.filter(({ status }) => status !== 'ok');
+      const ranges =
+        gaps === null ? new Map<number, ChainGap>() : await rangesBeingRead({ store, gaps, processor }, refused);
+      return json({ slot, trees: value.map((row) => viewOf(row, slot, ranges.get(row.id) ?? null)) });
     },
   });
 }
@@ -187,7 +208,7 @@ const readTrees = (db: Db): Promise<TreeRow[]> =>
 
 const text = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(bytes));
 
-const viewOf = (row: TreeRow, slot: number) => ({
+const viewOf = (row: TreeRow, slot: number, reading: ChainGap | null) => ({
   tree: encode32(row.key),
   queue: text(row.queue),
   type: row.type,
@@ -200,4 +221,8 @@ const viewOf = (row: TreeRow, slot: number) => ({
   computedRoot: text(row.computed_root),
   verifiedSeq: row.verified_seq,
   lag: row.verified_slot === null ? null : Math.max(0, slot - row.verified_slot),
+  reading:
+    reading === null
+      ? null
+      : { fromSlot: reading.fromSlot, toSlot: reading.toSlot, filledTo: reading.filledTo, status: reading.status },
 });

@@ -376,6 +376,8 @@ export interface Tree {
   readonly state: string;
   readonly reason: string | null;
   readonly lag: number | null;
+  /** The range of slots that is read again for it. */
+  readonly reading: Pick<Gap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'> | null;
 }
 
 export interface Wallet {
@@ -431,7 +433,14 @@ export interface Asset {
     readonly frozen?: boolean;
   };
   readonly royalty?: { readonly basis_points?: number };
-  readonly token_info?: { readonly supply?: number; readonly decimals?: number };
+  readonly token_info?: {
+    readonly supply?: number;
+    readonly decimals?: number;
+    readonly token_program?: string;
+    readonly mint_authority?: string;
+    readonly freeze_authority?: string;
+    readonly price_info?: { readonly price_per_token?: number };
+  };
   readonly mutable?: boolean;
   readonly burnt?: boolean;
   readonly last_indexed_slot?: number;
@@ -469,6 +478,35 @@ export interface AddressTransaction {
   readonly slot: number;
   readonly blockTime?: number | null;
   readonly err: unknown;
+}
+
+/** A page of parsed transactions, newest first. */
+export interface WordsPage {
+  readonly data: readonly {
+    readonly signature: string;
+    readonly parsed?: ParsedTransaction | null;
+  }[];
+  readonly paginationToken?: string | null;
+}
+
+/** What the newest transactions of a wallet changed; SOL is the mint `SOL`. */
+export interface BalanceChanges {
+  readonly data: readonly {
+    readonly timestamp: number | null;
+    readonly balanceChanges: readonly { readonly mint: string; readonly amount: number }[];
+  }[];
+  readonly pagination: { readonly hasMore: boolean };
+}
+
+export interface LargestAccounts {
+  readonly value: readonly { readonly address: string; readonly amount: string; readonly decimals: number }[];
+}
+
+/** Accounts as a node reads them; null in the place of one that is not there. */
+export interface ParsedAccounts {
+  readonly value: readonly ({
+    readonly data?: { readonly parsed?: { readonly info?: { readonly owner?: unknown } } };
+  } | null)[];
 }
 
 export interface AssetChanges {

@@ -1,5 +1,6 @@
-import { useState } from 'preact/hooks';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
+import type { ComponentChildren } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import {
   type AddressTransaction,
   type Answer,
@@ -8,15 +9,20 @@ import {
   type AssetChanges,
   type AssetPage,
   type AssetProof,
+  type BalanceChanges,
   type Balances,
+  type LargestAccounts,
   lookUp,
+  type ParsedAccounts,
   type Project,
   pictureAddress,
+  type WordsPage,
 } from './api.ts';
-import { amount, capital, dollars, foreign, middle, number } from './format.ts';
+import { amount, capital, dollars, foreign, middle, number, units } from './format.ts';
 import { Image } from './icons.tsx';
-import { go, href } from './place.ts';
-import { TransactionView } from './transaction.tsx';
+import { go, href, useWorld } from './place.ts';
+import { Plot } from './plot.tsx';
+import { TransactionView, WhatItDid } from './transaction.tsx';
 import {
   AddressLink,
   Badge,
@@ -55,7 +61,7 @@ export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & {
     <>
       <Head
         title="Look up"
-        note="What the API returns for an address or a signature. A look-up costs the project what the calls cost by key."
+        note="Wallets, assets and transactions as the API returns them. The project pays for a look-up as for the same calls with a key."
       />
       <SearchForm
         label="Address or signature"
@@ -111,7 +117,7 @@ function FoundPage(props: PageProps) {
                 <p>{failure}</p>
               </Notice>
             )}
-            <WalletView {...props} />
+            <WalletView key={address} {...props} />
           </>
         );
       }}
@@ -126,12 +132,27 @@ type Pictures = Answer<unknown>['pictures'];
 const NAME_LETTERS = 120;
 
 /** A picture from the daemon; a frame of the same size where there is none. */
-function Picture({ src, size, alt = '' }: { src: string | null; size: 'small' | 'tile' | 'large'; alt?: string }) {
+function Picture({
+  src,
+  size,
+  alt = '',
+  letter = '',
+}: {
+  src: string | null;
+  size: 'small' | 'medium' | 'tile' | 'large';
+  alt?: string;
+  /** Stands for a picture that a token does not have. */
+  letter?: string;
+}) {
   const [failed, setFailed] = useState<string | null>(null);
   return (
     <span class={`picture ${size}`}>
       {src !== null && failed !== src ? (
         <img src={src} alt={alt} loading="lazy" decoding="async" onError={() => setFailed(src)} />
+      ) : letter !== '' ? (
+        <span class="letter" aria-hidden="true">
+          {letter.toUpperCase()}
+        </span>
       ) : (
         <>
           <Image size={size === 'small' ? 14 : 28} aria-hidden />
@@ -141,6 +162,8 @@ function Picture({ src, size, alt = '' }: { src: string | null; size: 'small' | 
     </span>
   );
 }
+
+const firstLetter = (text: string): string => [...text].find((one) => /[\p{L}\p{N}]/u.test(one)) ?? '';
 
 /** A page of a list by its number in the address, kept beside the numbers of other lists. */
 function usePage({ project, address, query }: PageProps, name: string) {
@@ -313,12 +336,153 @@ function Transactions({
 // -------------------------------------------------------------------------------------------------------------- wallet
 
 function WalletView(props: PageProps) {
+  // The plugin that decodes transactions has both.
+  const { hasInterfaces } = useWorld();
   return (
     <>
       <Tokens {...props} />
+      <BalancePlot project={props.project} address={props.address} />
+      {hasInterfaces ? (
+        <Activity project={props.project} address={props.address} />
+      ) : (
+        <Transactions project={props.project} address={props.address} isCompressed={false} />
+      )}
       <Gallery {...props} what="nfts" title="NFTs" none="No NFTs" />
-      <Transactions project={props.project} address={props.address} isCompressed={false} />
     </>
+  );
+}
+
+interface OfWallet {
+  readonly project: Project;
+  readonly address: string;
+}
+
+const LAMPORTS = 1e9;
+
+/** The balance of SOL after each of the newest transactions: from the balance now, back over what each one changed. */
+function BalancePlot({ project, address }: OfWallet) {
+  const loaded = useLoad(async () => {
+    const [now, changes] = await Promise.all([
+      lookUp<{ readonly value: number }>(project.id, { what: 'lamports', address }),
+      lookUp<BalanceChanges>(project.id, { what: 'changes', address }),
+    ]);
+    return { lamports: now.result.value, changes: changes.result };
+  }, [project.id, address]);
+  const points = useMemo(() => (loaded.data === null ? [] : pointsOf(loaded.data)), [loaded.data]);
+  if (points.length < 2 && loaded.error === null && loaded.data !== null) return null;
+  const { hasMore = false } = loaded.data?.changes.pagination ?? {};
+  return (
+    <Card
+      title="Balance"
+      note={
+        loaded.data === null
+          ? undefined
+          : hasMore
+            ? 'SOL, over the newest 100 transactions'
+            : 'SOL, since the first transaction'
+      }
+    >
+      <Show of={loaded} lines={5}>
+        {() => (
+          <Plot
+            title="Balance of SOL"
+            times={points.map(([at]) => at)}
+            lines={[{ name: 'SOL', color: 2, values: points.map(([, lamports]) => lamports / LAMPORTS) }]}
+            show={amount}
+            isFitted
+          />
+        )}
+      </Show>
+    </Card>
+  );
+}
+
+/** Times in Unix milliseconds with the lamports from then on, oldest first; of one second only the last. */
+function pointsOf({
+  lamports,
+  changes: { data, pagination },
+}: {
+  readonly lamports: number;
+  readonly changes: BalanceChanges;
+}): readonly (readonly [at: number, lamports: number])[] {
+  const points = new Map<number, number>([[Date.now(), lamports]]);
+  let after = lamports;
+  for (const { timestamp, balanceChanges } of data) {
+    if (timestamp !== null && !points.has(timestamp * 1_000)) points.set(timestamp * 1_000, after);
+    after -= balanceChanges
+      .filter(({ mint }) => mint === 'SOL')
+      .reduce((sum, { amount: change }) => sum + Math.round(change * LAMPORTS), 0);
+  }
+  const [oldest] = [...points.keys()].slice(-1);
+  // Before its first transaction an address has nothing.
+  if (!pagination.hasMore && oldest !== undefined && points.size > 1) points.set(oldest - 1_000, after);
+  return [...points].sort(([one], [other]) => one - other);
+}
+
+/** Statuses with which the words of an address are not there: a program, no index of it, not indexed yet. */
+const NO_WORDS = [400, 501, 503];
+
+/** The transactions of a wallet in words, page by page; their list alone where there are no words. */
+function Activity({ project, address }: OfWallet) {
+  const [places, setPlaces] = useState<readonly (string | null)[]>([null]);
+  const after = places.at(-1) ?? null;
+  const loaded = useLoad(async () => {
+    try {
+      return { page: (await lookUp<WordsPage>(project.id, { what: 'words', address, after })).result };
+    } catch (error) {
+      if (error instanceof ApiError && NO_WORDS.includes(error.status)) return { page: null };
+      throw error;
+    }
+  }, [project.id, address, after]);
+  if (loaded.data !== null && loaded.data.page === null)
+    return <Transactions project={project} address={address} isCompressed={false} />;
+  const next = loaded.data?.page?.paginationToken ?? null;
+  return (
+    <Card title="Latest transactions" flush>
+      <Show of={loaded} lines={6}>
+        {({ page }) => (
+          <Table
+            caption="Latest transactions"
+            dense
+            keyOf={({ signature }) => signature}
+            rows={page?.data ?? []}
+            empty={<Empty title={places.length === 1 ? 'No transactions' : 'No more on this page'} />}
+            columns={[
+              {
+                name: 'What it did',
+                isTitle: true,
+                show: ({ parsed }) =>
+                  parsed == null ? (
+                    <span class="soft">It cannot be read</span>
+                  ) : (
+                    <span class="did">
+                      <WhatItDid project={project} parsed={parsed} own={address} />
+                      {parsed.transactionStatus === 'ERROR' && <Badge tone="bad">Failed</Badge>}
+                    </span>
+                  ),
+              },
+              {
+                name: 'Time',
+                show: ({ parsed }) => <Time at={parsed?.blockTime == null ? null : parsed.blockTime * 1_000} />,
+              },
+              {
+                name: 'Fee',
+                isNumber: true,
+                // Who else paid says nothing about this wallet.
+                show: ({ parsed }) => (parsed?.feePayer === address ? `${units(parsed.fee, 9)} SOL` : '–'),
+              },
+              { name: 'Signature', show: ({ signature }) => <Signature project={project} of={signature} /> },
+            ]}
+          />
+        )}
+      </Show>
+      <Pages
+        label="Pages of transactions"
+        page={places.length}
+        hasMore={next !== null}
+        turn={(to) => setPlaces(to > places.length ? [...places, next] : places.slice(0, Math.max(1, to)))}
+      />
+    </Card>
   );
 }
 
@@ -334,7 +498,12 @@ function Tokens(props: PageProps) {
       <Show of={loaded} lines={4}>
         {({ result: { balances, totalUsdValue, pagination }, pictures }) => (
           <>
-            <dl class="stats">
+            {page === 1 && balances.every(({ balance }) => balance === 0) && (
+              <Notice tone="info" title="Nothing is here">
+                <p>This address has no SOL and no tokens now. It may never have been used.</p>
+              </Notice>
+            )}
+            <dl class="stats of-wallet">
               {page === 1 && <Stat name="SOL">{amount(balances[0]?.balance ?? 0)}</Stat>}
               <Stat name={pagination.hasMore || page > 1 ? 'Value of this page' : 'Value'}>
                 {balances.some(({ usdValue }) => usdValue !== null) ? dollars(totalUsdValue) : '–'}
@@ -354,7 +523,11 @@ function Tokens(props: PageProps) {
                   isTitle: true,
                   show: ({ symbol, name, logoUri }) => (
                     <span class="token">
-                      <Picture src={pictureAddress(logoUri, pictures)} size="small" />
+                      <Picture
+                        src={pictureAddress(logoUri, pictures)}
+                        size="small"
+                        letter={firstLetter(foreign(symbol, 24) || foreign(name, 24))}
+                      />
                       <TokenName symbol={foreign(symbol, 24)} name={foreign(name, NAME_LETTERS)} />
                     </span>
                   ),
@@ -412,13 +585,19 @@ function AssetView({ asset, pictures, ...props }: PageProps & { asset: Asset; pi
   const uri = foreign(content?.json_uri);
   const collection = collectionOf(asset);
   const isCompressed = compression?.compressed === true;
+  const isToken = FUNGIBLE.has(asset.interface);
   const link = (address: string | null | undefined) =>
     address ? <AddressLink project={project} address={address} /> : null;
   return (
     <>
       <Card>
-        <div class="asset">
-          <Picture src={pictureAddress(imageOf(asset), pictures)} size="large" alt={`Picture of ${name}`} />
+        <div class={isToken ? 'asset of-token' : 'asset'}>
+          <Picture
+            src={pictureAddress(imageOf(asset), pictures)}
+            size={isToken ? 'medium' : 'large'}
+            alt={`Picture of ${name}`}
+            letter={isToken ? firstLetter(symbol || nameOf(asset)) : ''}
+          />
           <div class="stack">
             <div>
               <h2 class="asset-name">
@@ -456,8 +635,9 @@ function AssetView({ asset, pictures, ...props }: PageProps & { asset: Asset; pi
                     </>
                   ) : null,
                 ],
-                ['Authority', link(authorities[0]?.address)],
+                ...(isToken ? [] : [['Authority', link(authorities[0]?.address)] as const]),
                 ['Supply', supplyOf(token)],
+                ...(isToken ? tokenFacts(asset, link) : []),
                 ['Royalty', royalty?.basis_points ? `${royalty.basis_points / 100} %` : null],
                 ['Read at slot', asset.last_indexed_slot ? number(asset.last_indexed_slot) : null],
                 ['Document', uri === '' ? null : <Id key="uri" text={uri} kept={16} />],
@@ -466,6 +646,7 @@ function AssetView({ asset, pictures, ...props }: PageProps & { asset: Asset; pi
           </div>
         </div>
       </Card>
+      {isToken && <Holders project={project} asset={asset} />}
       {isCompressed && <Compression project={project} asset={asset} />}
       <Attributes of={content?.metadata?.['attributes']} />
       {creators.length > 0 && (
@@ -496,6 +677,89 @@ function AssetView({ asset, pictures, ...props }: PageProps & { asset: Asset; pi
     </>
   );
 }
+
+const FUNGIBLE = new Set(['FungibleToken', 'FungibleAsset']);
+
+const PROGRAM_NAMES: Readonly<Record<string, string>> = {
+  [TOKEN_PROGRAM]: 'SPL Token',
+  [TOKEN_2022_PROGRAM]: 'Token-2022',
+};
+
+/** Who may change a token, and how its amounts are read. */
+function tokenFacts(
+  { token_info: token = {}, authorities = [] }: Asset,
+  link: (address: string | null | undefined) => ComponentChildren | null,
+): readonly (readonly [name: string, value: ComponentChildren | null])[] {
+  const { decimals, token_program: program, price_info: price } = token;
+  return [
+    ['Decimals', number(decimals)],
+    ['Price', price?.price_per_token === undefined ? null : dollars(price.price_per_token)],
+    ['Mint authority', link(token.mint_authority) ?? 'none: the supply cannot grow'],
+    ['Freeze authority', link(token.freeze_authority) ?? 'none: accounts cannot be frozen'],
+    ['Metadata authority', link(authorities[0]?.address)],
+    ['Program', program === undefined ? null : (PROGRAM_NAMES[program] ?? link(program))],
+  ];
+}
+
+/** The largest accounts of a token with their owners, and their part of the supply. */
+function Holders({ project, asset: { id, token_info: token } }: { project: Project; asset: Asset }) {
+  const loaded = useLoad(async () => {
+    const { value } = (await lookUp<LargestAccounts>(project.id, { what: 'holders', address: id })).result;
+    const held = value.filter(({ amount: units }) => units !== '0');
+    if (held.length === 0) return [];
+    const addresses = held.map(({ address }) => address);
+    const accounts = (await lookUp<ParsedAccounts>(project.id, { what: 'accounts', addresses })).result.value;
+    return held.map((one, at) => {
+      const owner = accounts[at]?.data?.parsed?.info?.owner;
+      return { ...one, owner: typeof owner === 'string' && ADDRESS.test(owner) ? owner : null };
+    });
+  }, [project.id, id]);
+  const supply = token?.supply ?? 0;
+  return (
+    <Card title="Largest holders" flush>
+      <Show of={loaded} lines={4}>
+        {(holders) => (
+          <Table
+            caption="Largest holders"
+            dense
+            keyOf={({ address }) => address}
+            rows={holders}
+            empty={<Empty title="Nobody holds this token" />}
+            columns={[
+              {
+                name: 'Owner',
+                isTitle: true,
+                show: ({ owner }) => (owner === null ? '–' : <AddressLink project={project} address={owner} />),
+              },
+              { name: 'Token account', show: ({ address }) => <AddressLink project={project} address={address} /> },
+              {
+                name: 'Amount',
+                isNumber: true,
+                show: ({ amount: held, decimals }) => amount(Number(held) / 10 ** decimals),
+              },
+              {
+                name: 'Part of the supply',
+                isNumber: true,
+                show: ({ amount: held }) => {
+                  if (supply === 0) return '–';
+                  const part = Number(held) / supply;
+                  return (
+                    <span class="progress">
+                      <progress max={1} value={part} aria-label={`Part of the supply: ${percent(part)}`} />
+                      {percent(part)}
+                    </span>
+                  );
+                },
+              },
+            ]}
+          />
+        )}
+      </Show>
+    </Card>
+  );
+}
+
+const percent = (part: number): string => `${(100 * part).toLocaleString('en', { maximumSignificantDigits: 3 })} %`;
 
 const supplyOf = (token: Asset['token_info']): string | null =>
   token?.supply === undefined ? null : amount(token.supply / 10 ** (token.decimals ?? 0));

@@ -40,6 +40,7 @@ import { SinksPage } from './sinks.tsx';
 import {
   Button,
   Card,
+  CommandLine,
   Confirm,
   clearToasts,
   Dialog,
@@ -152,7 +153,7 @@ function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'oper
           hint={
             <>
               Shown at the first start, or set as <code>dashboard.operatorToken</code>. If it is lost:{' '}
-              <code>parhelion dashboard renew-token</code>
+              <CommandLine line="parhelion dashboard renew-token" />
             </>
           }
           value={fields.token}

@@ -8,6 +8,7 @@ import {
   breakable,
   Card,
   CheckField,
+  CommandLine,
   Empty,
   Head,
   Id,
@@ -87,6 +88,11 @@ export function TreesPage() {
                   show: ({ type }) => TREE_TYPES[type] ?? String(type),
                 },
                 { name: 'Leaves', isNumber: true, value: ({ size }) => size, show: ({ size }) => number(size) },
+                {
+                  name: 'Progress',
+                  show: ({ tree, reading }) =>
+                    reading === null ? '–' : <Filled gap={reading} of={`Reading of ${tree}`} />,
+                },
                 {
                   name: 'Slots since checked',
                   isNumber: true,
@@ -173,8 +179,20 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
 };
 const GAP_TONES: Readonly<Record<string, Tone>> = { open: 'warn', filling: 'info', filled: 'good' };
 
+type FilledRange = Pick<Gap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'>;
+
+function Filled({ gap, of }: { gap: FilledRange; of: string }) {
+  const part = progressOf(gap);
+  return (
+    <span class="progress">
+      <progress max={1} value={part} aria-label={of} />
+      {Math.floor(part * 100)} %
+    </span>
+  );
+}
+
 /** Part of a gap that is filled, from 0 to 1. */
-function progressOf({ fromSlot, toSlot, filledTo, status }: Gap): number {
+function progressOf({ fromSlot, toSlot, filledTo, status }: FilledRange): number {
   if (status === 'filled') return 1;
   if (filledTo === null) return 0;
   return Math.min(1, Math.max(0, (filledTo - fromSlot + 1) / (toSlot - fromSlot + 1)));
@@ -197,8 +215,8 @@ export function GapsPage() {
               rows={gaps}
               empty={
                 <Empty title="No gaps">
-                  Nothing was passed over. <code class="whole">parhelion backfill --from SLOT --to SLOT</code> reads a
-                  range again.
+                  Nothing was passed over. <CommandLine line="parhelion backfill --from SLOT --to SLOT" /> reads a range
+                  again.
                 </Empty>
               }
               columns={[
@@ -210,15 +228,7 @@ export function GapsPage() {
                 { name: 'State', show: ({ status }) => <Badge tone={GAP_TONES[status] ?? 'plain'}>{status}</Badge> },
                 {
                   name: 'Filled',
-                  show: (gap) => {
-                    const part = progressOf(gap);
-                    return (
-                      <span class="progress">
-                        <progress max={1} value={part} aria-label={`Filled of ${gap.fromSlot} to ${gap.toSlot}`} />
-                        {Math.floor(part * 100)} %
-                      </span>
-                    );
-                  },
+                  show: (gap) => <Filled gap={gap} of={`Filled of ${gap.fromSlot} to ${gap.toSlot}`} />,
                 },
                 { name: 'Chain', show: ({ chain }) => chain },
                 {
@@ -229,7 +239,7 @@ export function GapsPage() {
                       {trouble !== null && status === 'open' && (
                         <span class="soft detail">
                           {' '}
-                          To give it up: <code class="whole">parhelion backfill --abandon {id}</code>
+                          To give it up: <CommandLine line={`parhelion backfill --abandon ${id}`} />
                         </span>
                       )}
                     </>

@@ -25,10 +25,14 @@ interface PlotProps {
   readonly sum?: 'last' | 'total' | 'peak';
   /** Whole numbers only on the axis. */
   readonly whole?: boolean;
+  /** The axis begins near the least value instead of at 0: for what changes little. */
+  readonly isFitted?: boolean;
 }
 
 const HEIGHT = 186;
 const AXIS_WIDTH = 52;
+const WIDE_AXIS = 78;
+const MINUTE_S = 60;
 const WHOLE_STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
 /** Custom properties are resolved by the browser only where they are used as a colour. */
@@ -96,7 +100,16 @@ export function Spark({ values }: { values: readonly (number | null)[] }) {
 }
 
 /** A plot over time, with a legend that has its numbers as text. The library is loaded with the first plot. */
-export function Plot({ title, times, lines, kind = 'line', show = short, sum = 'last', whole = false }: PlotProps) {
+export function Plot({
+  title,
+  times,
+  lines,
+  kind = 'line',
+  show = short,
+  sum = 'last',
+  whole = false,
+  isFitted = false,
+}: PlotProps) {
   const place = useRef<HTMLDivElement>(null);
   const [pointed, setPointed] = useState<number | null>(null);
   const [, repaint] = useState(0);
@@ -120,8 +133,11 @@ export function Plot({ title, times, lines, kind = 'line', show = short, sum = '
     let resized: ResizeObserver | null = null;
     void import('uplot').then(({ default: Library }) => {
       if (isOver) return;
-      const options = optionsOf(Library, { kind, lines: latest.current.lines, whole, width: target.clientWidth });
-      options.axes![1]!.values = (_plot, values) => values.map((value) => latest.current.show(value));
+      const width = target.clientWidth;
+      const options = optionsOf(Library, { kind, lines: latest.current.lines, whole, isFitted, width });
+      // With as many digits as the steps of a fitted axis have.
+      options.axes![1]!.values = (_plot, values, _axis, _space, step) =>
+        values.map((value) => (isFitted ? inSteps(value, step) : latest.current.show(value)));
       options.hooks = { setCursor: [({ cursor }) => setPointed(cursor.idx ?? null)] };
       const made = new Library(
         optionsWithColors(options, kind, latest.current.lines, readColors(target)),
@@ -175,10 +191,20 @@ interface OptionParts {
   readonly kind: 'line' | 'area' | 'bars';
   readonly lines: readonly Line[];
   readonly whole: boolean;
+  readonly isFitted: boolean;
   readonly width: number;
 }
 
-function optionsOf(Library: typeof UPlot, { kind, lines, whole, width }: OptionParts): UPlot.Options {
+const inSteps = (value: number, step: number): string =>
+  value.toLocaleString('en', { maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(step))) });
+
+/** A tenth more on both sides, and never below 0 for what is not. */
+function fitted(least: number, most: number): [number, number] {
+  const edge = (most - least || Math.abs(most) || 1) / 10;
+  return [least >= 0 ? Math.max(0, least - edge) : least - edge, most + edge];
+}
+
+function optionsOf(Library: typeof UPlot, { kind, lines, whole, isFitted, width }: OptionParts): UPlot.Options {
   const bars = kind === 'bars' ? { paths: Library.paths.bars!({ size: [0.7, 48] }) } : {};
   return {
     width,
@@ -191,17 +217,20 @@ function optionsOf(Library: typeof UPlot, { kind, lines, whole, width }: OptionP
     scales: {
       x: kind === 'bars' ? { range: (_plot, first, last) => [first - 43_200, last + 43_200] } : {},
       y: {
-        range: (_plot, least, most) => [
-          Math.min(0, least ?? 0),
-          whole ? Math.max(4, (most ?? 1) * 1.08) : (most ?? 0) === 0 ? 1 : (most as number) * 1.08,
-        ],
+        range: (_plot, least, most) =>
+          isFitted
+            ? fitted(least ?? 0, most ?? 0)
+            : [
+                Math.min(0, least ?? 0),
+                whole ? Math.max(4, (most ?? 1) * 1.08) : (most ?? 0) === 0 ? 1 : (most as number) * 1.08,
+              ],
       },
     },
     series: [{}, ...lines.map(({ name }) => ({ label: name, ...bars, points: { show: isSingle, size: 6 } }))],
     axes: [
       // Below the first number of the other axis.
       { space: 64, size: 36, gap: 12, values: timeTexts },
-      { size: AXIS_WIDTH, ...(whole ? { incrs: WHOLE_STEPS } : {}) },
+      { size: isFitted ? WIDE_AXIS : AXIS_WIDTH, ...(whole ? { incrs: WHOLE_STEPS } : {}) },
     ],
   };
 }
@@ -237,11 +266,12 @@ function optionsWithColors(
 
 const DAY_S = 86_400;
 
-/** Hours and minutes; the day where a new one begins. */
+/** Hours and minutes, with seconds where the steps are shorter; the day where a new one begins. */
 function timeTexts(_plot: UPlot, splits: number[], _axis: number, _space: number, stepS: number): string[] {
   return splits.map((at) => {
     const text = new Date(at * 1_000).toISOString();
-    return stepS >= DAY_S || at % DAY_S === 0 ? text.slice(5, 10) : text.slice(11, 16);
+    if (stepS >= DAY_S || at % DAY_S === 0) return text.slice(5, 10);
+    return text.slice(11, stepS < MINUTE_S ? 19 : 16);
   });
 }
 

@@ -1,7 +1,7 @@
 /** A transaction in words: what it moved, and its instructions as a tree with names, arguments and accounts. */
 import { useState } from 'preact/hooks';
 import { lookUp, type ParsedInstruction, type ParsedTransaction, type Project, type TransactionAnswer } from './api.ts';
-import { count, foreign, number, units } from './format.ts';
+import { count, foreign, middle, number, units } from './format.ts';
 import { href } from './place.ts';
 import {
   AddressLink,
@@ -23,6 +23,8 @@ import {
 const SOL_DECIMALS = 9;
 const NAME_LETTERS = 128;
 const TEXT_LETTERS = 2_000;
+/** Instructions that a transaction without a summary is told by. */
+const SHOWN_CALLS = 3;
 /** A transaction with more shows the names of its instructions alone at first. */
 const OPEN_INSTRUCTIONS = 8;
 
@@ -103,13 +105,39 @@ function Words({ project, signature, parsed, raw }: Shown & { signature: string;
 
 const ADDRESSES = /(\b[1-9A-HJ-NP-Za-km-z]{32,44}\b)/;
 
-/** A description, whose addresses lead to their pages. */
-function Sentence({ project, text }: { project: Project; text: string }) {
+/** A description, whose addresses lead to their pages; on the page of a wallet, `own` is that wallet. */
+export function Sentence({ project, text, own }: { project: Project; text: string; own?: string }) {
   return (
     <bdi>
       {foreign(text)
         .split(ADDRESSES)
-        .map((part, at) => (at % 2 === 0 ? part : <AddressLink key={at} project={project} address={part} />))}
+        .map((part, at) => {
+          if (at % 2 === 0) return part;
+          if (part !== own) return <AddressLink key={at} project={project} address={part} />;
+          return at === 1 && text.startsWith(part) ? 'This wallet' : 'this wallet';
+        })}
+    </bdi>
+  );
+}
+
+/** What a transaction did, in a sentence: the daemon's own, else the names of what it called. */
+export function WhatItDid({ project, parsed, own }: Shown & { own: string }) {
+  const { summary, instructions } = parsed;
+  if (summary !== null && summary.description !== '')
+    return <Sentence project={project} text={summary.description} own={own} />;
+  const names = instructions
+    .filter(({ innerInstructionIndex }) => innerInstructionIndex === null)
+    .map(({ programName, programId, instructionName }) =>
+      [foreign(programName, NAME_LETTERS) || middle(programId), foreign(instructionName, NAME_LETTERS)]
+        .join(' ')
+        .trim(),
+    );
+  const [shown, more] = [[...new Set(names)].slice(0, SHOWN_CALLS), new Set(names).size - SHOWN_CALLS];
+  if (shown.length === 0) return <>Called nothing</>;
+  return (
+    <bdi>
+      Called {shown.join(', ')}
+      {more > 0 ? ` and ${number(more)} more` : ''}
     </bdi>
   );
 }

@@ -644,6 +644,20 @@ export function Name({ text }: { text: string }) {
 }
 
 /** An address that leads to its own page. */
+/** A command line, which breaks between its words only. */
+export function CommandLine({ line }: { line: string }) {
+  return (
+    <code class="command">
+      {line.split(' ').map((word, at) => (
+        <>
+          {at > 0 && ' '}
+          <span key={at}>{word}</span>
+        </>
+      ))}
+    </code>
+  );
+}
+
 export function AddressLink({ project, address }: { project: Project; address: string }) {
   return (
     <a class="mono" href={href(['p', project.id, 'look-up', address])} title={address}>

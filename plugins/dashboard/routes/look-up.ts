@@ -8,7 +8,7 @@ import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { InjectedCall } from '../../../src/ports/daemon-view.ts';
 import type { OffChainDocuments } from '../../../src/ports/tokens.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
-import { address, signature } from '../../../src/solana/schemas.ts';
+import { address, orNull, signature } from '../../../src/solana/schemas.ts';
 import { demandProject, identityName, sameText } from '../sessions.ts';
 import { API, callerOf, missing, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
 
@@ -40,12 +40,21 @@ const lookUpBody = Type.Union([
   Type.Object({ what: Type.Literal('members'), address: address(), page }),
   Type.Object({ what: Type.Literal('transactions'), address: address(), isCompressed: Type.Boolean() }),
   Type.Object({ what: Type.Literal('transaction'), signature: signature() }),
+  Type.Object({ what: Type.Literal('words'), address: address(), after: orNull(Type.String({ maxLength: 64 })) }),
+  Type.Object({ what: Type.Literal('changes'), address: address() }),
+  Type.Object({ what: Type.Literal('lamports'), address: address() }),
+  Type.Object({ what: Type.Literal('holders'), address: address() }),
+  Type.Object({ what: Type.Literal('accounts'), addresses: Type.Array(address(), { minItems: 1, maxItems: 20 }) }),
 ]);
 type LookUp = Static<typeof lookUpBody>;
 
 /** Assets of a page, and transactions. */
 const PAGE_SIZE = 48;
 const TRANSACTIONS = 10;
+/** Transactions whose changes of balance are plotted: one page of a history. */
+const CHANGES = 100;
+/** The commitment of all look-ups: parts of a page fit each other. */
+const NEW = { commitment: 'confirmed' } as const;
 
 const rpc = (method: string, params: unknown) => ({
   method: 'POST',
@@ -60,10 +69,29 @@ function requestOf(wanted: LookUp): Pick<InjectedCall, 'method' | 'path' | 'body
       path: '/v1/parsed-events/transactions',
       body: { transactions: [wanted.signature], rawTransaction: 'json' },
     };
+  if (wanted.what === 'accounts')
+    return rpc('getMultipleAccounts', [wanted.addresses, { ...NEW, encoding: 'jsonParsed' }]);
   const { address } = wanted;
   switch (wanted.what) {
     case 'balances':
       return { method: 'GET', path: `/v1/wallet/${address}/balances?page=${wanted.page}` };
+    case 'changes':
+      return { method: 'GET', path: `/v1/wallet/${address}/history?limit=${CHANGES}` };
+    case 'words':
+      return {
+        method: 'POST',
+        path: '/v1/parsed-events/transaction-history',
+        body: {
+          address,
+          limit: TRANSACTIONS,
+          status: 'any',
+          ...(wanted.after === null ? {} : { paginationToken: wanted.after }),
+        },
+      };
+    case 'lamports':
+      return rpc('getBalance', [address, NEW]);
+    case 'holders':
+      return rpc('getTokenLargestAccounts', [address, NEW]);
     case 'asset':
       return rpc('getAsset', { id: address, options: { showFungible: true, showUnverifiedCollections: true } });
     case 'proof':

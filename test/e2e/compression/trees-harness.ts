@@ -28,6 +28,12 @@ export interface TreeState {
   readonly state: string;
   readonly reason: string | null;
   readonly verifiedSeq: number | null;
+  readonly reading: {
+    readonly fromSlot: number;
+    readonly toSlot: number;
+    readonly filledTo: number | null;
+    readonly status: string;
+  } | null;
 }
 
 export interface TreesBed {

@@ -22,7 +22,17 @@ suite('trees', { skip: await lightMissing() }, () => {
     const ready = await fetch(`${daemon.adminUrl}/readyz`);
     assert.equal(ready.status, 503);
     assert.match(await ready.text(), /proofs are withheld of smt1/);
+    // What is read again for it is on the page of trees as a bar; the blocks come slowly, so that it is seen.
+    bed.chain.faults.set([
+      { action: 'latency', ms: 300, match: { method: 'getTransaction' } },
+      { action: 'latency', ms: 300, match: { method: 'getBlock' } },
+    ]);
+    const { reading } = await untilTree(bed, daemon, bed.v1, (seen) => seen.reading !== null || seen.state === 'ok');
+    assert.ok(reading !== null && reading.toSlot > reading.fromSlot, JSON.stringify(reading));
+    assert.ok(['open', 'filling'].includes(reading.status), reading.status);
+    bed.chain.faults.clear();
     const state = await untilTree(bed, daemon, bed.v1, (seen) => seen.state === 'ok');
+    assert.equal(state.reading, null);
     assert.equal(state.rootSeq, 8);
     const proofs = await proofsOf(bed, daemon);
     assert.equal(proofs.length, 8);

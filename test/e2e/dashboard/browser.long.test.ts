@@ -306,6 +306,7 @@ test('a wallet and one of its NFTs are looked up by keyboard; names of strangers
   await page.keyboard.press('Enter');
   await page.getByRole('row', { name: /USDC.*12\.5.*\$12\.50/ }).waitFor();
   await page.getByRole('row', { name: /Failed/ }).waitFor();
+  await page.getByRole('figure', { name: 'Balance of SOL' }).getByText('1.5', { exact: true }).waitFor();
   const tiles = page.locator('.gallery a');
   await tiles.first().waitFor();
   assert.equal(await tiles.count(), 48);
@@ -442,6 +443,14 @@ async function answerLookUps(page: Page): Promise<void> {
       pagination: { page: 1, limit: 100, hasMore: true },
     },
     nfts: { items, limit: 48 },
+    lamports: { value: 1_500_000_000 },
+    changes: {
+      data: [
+        { timestamp: 1_790_000_000, balanceChanges: [{ mint: 'SOL', amount: -0.5 }] },
+        { timestamp: 1_789_990_000, balanceChanges: [{ mint: 'SOL', amount: 2 }] },
+      ],
+      pagination: { hasMore: false },
+    },
   };
   await page.route('**/look-up', async (route) => {
     const { what, address, isCompressed } = route.request().postDataJSON();

@@ -59,7 +59,7 @@ describe('transactions in words', { skip }, () => {
     await chain.seal(2);
     bed = await startDashboard(
       {
-        plugins: ['access', 'dashboard', 'parsed', 'proxy', 'webhooks'],
+        plugins: ['access', 'das', 'dashboard', 'history', 'parsed', 'proxy', 'token-metadata', 'wallet', 'webhooks'],
         webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
       },
       chain,
@@ -73,6 +73,10 @@ describe('transactions in words', { skip }, () => {
     await chain?.stop();
   });
 
+  const short = ({ publicKey }: Keypair): string => {
+    const text = publicKey.toBase58();
+    return `${text.slice(0, 6)}…${text.slice(-6)}`;
+  };
   const at = (page: Page, path: string) =>
     page.goto(`${bed.daemon.adminUrl}/dashboard#/p/${bed.daemon.projectId}/${path}`);
 
@@ -104,6 +108,42 @@ describe('transactions in words', { skip }, () => {
       .first()
       .click();
     await page.waitForURL(new RegExp(`look-up/${mint.toBase58()}$`));
+    assert.deepEqual(
+      faults.filter((fault) => !fault.startsWith('console: Failed to load')),
+      [],
+    );
+  });
+
+  test('a token says who may change it and who holds it; a wallet what it did, page by page, and its balance over time', async () => {
+    const { page, faults } = await openPage(browser, bed);
+    await logIn(page);
+    await at(page, `look-up/${mint.toBase58()}`);
+    const facts = page.locator('.asset .facts');
+    await facts.waitFor();
+    const said = await facts.locator('> div').allTextContents();
+    const wanted = ['Supply2', 'Decimals6', `Mint authority${short(payer)}`, 'ProgramSPL Token'];
+    for (const fact of [...wanted, 'Freeze authoritynone: accounts cannot be frozen'])
+      assert.ok(said.includes(fact), `${fact} in ${said.join(', ')}`);
+    assert.equal(await page.getByText('No picture').count(), 0);
+    const holders = page.getByRole('table', { name: 'Largest holders' });
+    await holders.getByRole('row', { name: new RegExp(`^${short(friend)}.*1\\.2345 .*61\\.7 %`) }).waitFor();
+    await holders.getByRole('row', { name: new RegExp(`^${short(payer)}.*0\\.7655 .*38\\.3 %`) }).waitFor();
+
+    await holders.getByRole('link', { name: short(payer) }).click();
+    await page.getByText('Wallet', { exact: true }).waitFor();
+    const done = page.getByRole('table', { name: 'Latest transactions' });
+    // The wallet is indexed when it is first asked for; until then the list has no words.
+    for (let tries = 0; tries < 60 && (await done.getByText('What it did').count()) === 0; tries += 1) {
+      await page.reload();
+      await done.waitFor();
+    }
+    await done.getByRole('row', { name: /^This wallet transferred 1\.2345 .* to / }).waitFor();
+    await done.getByRole('row', { name: /^(Called system|This wallet).*Failed/ }).waitFor();
+    const { value: lamports } = await chain.connection.getBalanceAndContext(payer.publicKey, 'confirmed');
+    const balance = page.getByRole('figure', { name: 'Balance of SOL' });
+    await balance.getByText((lamports / LAMPORTS_PER_SOL).toLocaleString('en', { maximumFractionDigits: 9 })).waitFor();
+    await page.getByText('SOL, since the first transaction').waitFor();
+    // A wallet is no asset, which is asked first.
     assert.deepEqual(
       faults.filter((fault) => !fault.startsWith('console: Failed to load')),
       [],
@@ -270,7 +310,14 @@ describe('transactions in words', { skip }, () => {
           viewport: { width, height: 900 },
         });
         await logIn(page);
-        for (const path of [`look-up/${opened}`, `look-up/${failed}`, 'interfaces', `interfaces/${MEMO.toBase58()}`]) {
+        const addresses = [mint, payer.publicKey].map((key) => `look-up/${key.toBase58()}`);
+        for (const path of [
+          ...addresses,
+          `look-up/${opened}`,
+          `look-up/${failed}`,
+          'interfaces',
+          `interfaces/${MEMO.toBase58()}`,
+        ]) {
           await at(page, path);
           await page.locator('main h1').waitFor();
           await page.locator('main .skeleton').first().waitFor({ state: 'detached' });
