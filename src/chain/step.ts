@@ -1,7 +1,6 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { type BlockHeader, type ChainBlock, isPlaceholder } from '../ports/block.ts';
 import { backoffMs } from '../runtime/waiting.ts';
-import { cursorWaits } from './catch-up.ts';
 import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './commit.ts';
 import { decide, samePosition } from './cursor.ts';
 import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
@@ -9,6 +8,7 @@ import type { FetchedBlock } from './fetch.ts';
 import { countGaps } from './gap-records.ts';
 import { type Gap, recordGap } from './gaps.ts';
 import { keepReleased, prepareNext } from './keep.ts';
+import { cursorWaits } from './lane.ts';
 import { missedBy, onFault } from './processors.ts';
 import { followFork } from './reorg.ts';
 import { type Run, tellListeners } from './run.ts';
