@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { WebSocketServer } from 'ws';
 import { createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import { createSlotHints } from '../../../src/adapters/chain/rpc/source.ts';
+import { createSlotHints } from '../../../src/adapters/chain/rpc/slot-hints.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import { readLedger } from '../../helpers/ledger-processor.ts';

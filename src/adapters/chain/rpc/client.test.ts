@@ -5,8 +5,8 @@ import { createManualClock } from '../../../../test/helpers/manual-clock.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
 import { OWN_WORK } from '../../../ports/access.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../../../ports/upstream.ts';
+import { createBlockRequest } from './block-request.ts';
 import { createRpcClient, readReply } from './client.ts';
-import { createBlockRequest } from './source.ts';
 
 /** Upstreams that each take `tookMs` to fail. */
 function failingPool(count: number, tookMs: number) {
