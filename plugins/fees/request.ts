@@ -108,7 +108,7 @@ const request = Type.Object(
           text('A single address', EXAMPLES.address),
         ],
         {
-          description: `Up to ${MAX_ACCOUNT_KEYS} accounts that the transaction writes to; what is no address is ignored`,
+          description: `Up to ${MAX_ACCOUNT_KEYS} accounts that the transaction writes to; texts that are not addresses are ignored`,
         },
       ),
     ),

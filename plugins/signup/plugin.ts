@@ -383,7 +383,7 @@ export function readTerms({
   tokens,
 }: Pick<SignupConfig, 'treasury' | 'lamports' | 'tokens'>): Terms {
   const treasuryKey = treasury === null ? null : decode32(treasury);
-  if (treasury === null || treasuryKey === null) throw refused('signup.treasury is no address');
+  if (treasury === null || treasuryKey === null) throw refused('signup.treasury is not an address');
   const sol =
     lamports === null ? [] : [{ symbol: 'SOL', mint: null, decimals: SOL_DECIMALS, amount: BigInt(lamports) }];
   const prices: Price[] = [...sol, ...tokens.map((token) => ({ ...token, amount: BigInt(token.amount) }))];

@@ -138,7 +138,8 @@ function clientOf(apiUrl: string, key: string): Pick<TestDaemon, 'apiUrl' | 'fet
         body: rpcRequest(method, params),
       });
       const reply = rpcReplyOf(await response.json());
-      if (reply === null) throw new Error(`the answer to ${method} is no JSON-RPC reply (status ${response.status})`);
+      if (reply === null)
+        throw new Error(`the answer to ${method} is not a JSON-RPC reply (status ${response.status})`);
       if ('error' in reply) throw Object.assign(new Error(reply.error.message), reply.error);
       return reply.result as T;
     },

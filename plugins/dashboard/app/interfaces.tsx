@@ -86,7 +86,7 @@ function Known({ project, program }: { project: Project; program: string }) {
   );
   return (
     <Card
-      title={`Known of ${middle(program, 6)}`}
+      title={`Interfaces of ${middle(program, 6)}`}
       note="An instruction is decoded by the first version that is valid in its slot."
       flush
     >

@@ -83,7 +83,7 @@ export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & {
         <TransactionView project={project} signature={address} />
       ) : (
         <Card>
-          <Empty title="This is no address and no signature">{`${NEITHER}.`}</Empty>
+          <Empty title="This is neither an address nor a signature">{`${NEITHER}.`}</Empty>
         </Card>
       )}
     </>

@@ -1,7 +1,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { type AuditEntry, type Gap, get, type PluginView, type Setting, type Tree, type Wallet } from './api.ts';
 import { number, utc } from './format.ts';
-import { useWorld } from './place.ts';
+import { href, useWorld } from './place.ts';
 import {
   Badge,
   Button,
@@ -116,6 +116,7 @@ export function TreesPage() {
 // ------------------------------------------------------------------------------------------------------------- wallets
 
 export function WalletsPage() {
+  const { project } = useWorld();
   const { loaded, pages } = usePages<{ wallets: readonly Wallet[] }>(
     (cursor) => `/wallets${cursor === null ? '' : `?cursor=${cursor}`}`,
     10_000,
@@ -132,7 +133,17 @@ export function WalletsPage() {
               rows={wallets}
               empty={<Empty title="No wallets yet">A wallet is indexed when it is first requested.</Empty>}
               columns={[
-                { name: 'Wallet', isTitle: true, show: ({ address }) => <Id text={address} kept={10} /> },
+                {
+                  name: 'Wallet',
+                  isTitle: true,
+                  show: ({ address }) => (
+                    <Id
+                      text={address}
+                      kept={10}
+                      {...(project === null ? {} : { to: href(['p', project.id, 'look-up', address]) })}
+                    />
+                  ),
+                },
                 {
                   name: 'State',
                   show: ({ state, trouble }) => (
@@ -279,7 +290,7 @@ export function PluginsPage() {
   const plugins = useLoad(() => get<{ plugins: readonly PluginView[] }>('/plugins'), []);
   return (
     <>
-      <Head title="Plugins" note="What runs, and what it offers" />
+      <Head title="Plugins" note="Loaded plugins with their routes, methods, processors and jobs" />
       <Card flush>
         <Show of={plugins} lines={6}>
           {(found) => (

@@ -476,7 +476,7 @@ function KeyDialog({
         )}
         <PickField
           label="Permissions"
-          hint="Nothing chosen: all."
+          hint="All, if none is chosen"
           options={choices.data?.permissions ?? []}
           value={draft.permissions}
           error={errors['permissions']}

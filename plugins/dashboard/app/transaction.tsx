@@ -106,7 +106,7 @@ function Words({ project, signature, parsed, raw }: Shown & { signature: string;
 const ADDRESSES = /(\b[1-9A-HJ-NP-Za-km-z]{32,44}\b)/;
 
 /** A description, whose addresses lead to their pages; on the page of a wallet, `own` is that wallet. */
-export function Sentence({ project, text, own }: { project: Project; text: string; own?: string }) {
+function Sentence({ project, text, own }: { project: Project; text: string; own?: string }) {
   return (
     <bdi>
       {foreign(text)

@@ -292,7 +292,7 @@ const WORDS: Readonly<Record<OutboundFailure, string>> = {
   OUTBOUND_TLS: 'the certificate or the TLS handshake failed',
   OUTBOUND_TIMEOUT: 'no answer in time',
   OUTBOUND_RESET: 'the connection broke',
-  OUTBOUND_BAD_RESPONSE: 'the answer is no valid HTTP',
+  OUTBOUND_BAD_RESPONSE: 'the answer is not valid HTTP',
   OUTBOUND_TOO_LARGE: 'the answer is too large',
 };
 

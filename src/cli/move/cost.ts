@@ -138,7 +138,7 @@ export function readPrices(text: string): Prices {
   } catch {
     // Said below.
   }
-  if (!isPlainObject(found)) throw usageError('the price file is no JSON object with the members hosted and own');
+  if (!isPlainObject(found)) throw usageError('the price file is not a JSON object with the members hosted and own');
   const hosted = { ...PRICES.hosted, ...(found['hosted'] as Partial<PriceTable> | undefined) };
   const own = { ...PRICES.own, ...(found['own'] as Partial<OwnCosts> | undefined) };
   const isAmount = (value: unknown) => typeof value === 'number' && Number.isFinite(value) && value >= 0;

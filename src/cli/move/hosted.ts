@@ -260,7 +260,7 @@ function problemsOfTarget(url: unknown, addresses: readonly string[]): string[] 
     ...(addresses.length > MAX_ADDRESSES
       ? [`it has ${addresses.length} addresses; at most ${MAX_ADDRESSES} are possible: split it`]
       : []),
-    ...(wrong === undefined ? [] : [`${JSON.stringify(wrong.slice(0, 50))} is no address`]),
+    ...(wrong === undefined ? [] : [`${JSON.stringify(wrong.slice(0, 50))} is not an address`]),
   ];
 }
 

@@ -106,7 +106,7 @@ function parse(text: string, host: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw unreachable(host, 'the answer is no JSON');
+    throw unreachable(host, 'the answer is not JSON');
   }
 }
 

@@ -215,7 +215,7 @@ test('a plan says what changes and what cannot come along', async (t) => {
   ]);
   const helius = await bed.move('plan');
   assert.match(helius.out, /one +changed .*the member retries is not known here/);
-  assert.match(helius.out, /two +impossible .*the type "account" is not offered; "nonsense" is no address/);
+  assert.match(helius.out, /two +impossible .*the type "account" is not offered; "nonsense" is not an address/);
   const WALLET = '9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin';
   const target = { url: 'https://example.org/q?token=abc', security_token: 'hidden', compression: 'gzip' };
   const wallets = {

@@ -250,7 +250,7 @@ function classify(reply: UpstreamReply, body: Buffer, method: string, scan: Scan
   if (answer !== null && 'error' in answer)
     return { outcome: outcomeOf(meaningOfNodeError(answer.error, method), pauseMs), error: answer.error };
   if (status >= 400) return failed(`status ${status}`);
-  if (answer === null) return failed('the answer is no JSON-RPC');
+  if (answer === null) return failed('the answer is not JSON-RPC');
   return { outcome: { kind: 'ok' }, result: answer.result };
 }
 

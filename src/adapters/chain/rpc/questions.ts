@@ -77,7 +77,7 @@ export class ChainQuestions {
         maxBytes: SMALL_ANSWER_BYTES,
         isFinal: () => false,
         scan: resultText,
-        check: (text) => (typeof text === 'string' && !isJson(text) ? `its answer to ${method} is no JSON` : null),
+        check: (text) => (typeof text === 'string' && !isJson(text) ? `its answer to ${method} is not JSON` : null),
       })
       .catch(() => null);
     const result = answered?.result;

@@ -121,7 +121,7 @@ export function createChainReader(parts: ReaderOptions): ChainReader {
   async function callText(method: string, params: readonly unknown[], options: ChainCallOptions): Promise<string> {
     const isEmpty = (result: unknown) => result === 'null';
     // An answer with a member twice can be parsed, and is no reply all the same.
-    const check = (result: unknown) => (typeof result === 'string' ? null : `its answer to ${method} is no JSON-RPC`);
+    const check = (result: unknown) => (typeof result === 'string' ? null : `its answer to ${method} is not JSON-RPC`);
     return (await ask(method, params, options, { scan: resultText, isEmpty, check })) as string;
   }
 
