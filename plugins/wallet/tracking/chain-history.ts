@@ -110,30 +110,212 @@ interface ChainHistoryOptions {
   readonly past?: PastReader | null;
 }
 
-export function createChainHistory(
-  chain: ChainReader,
-  { concurrency, historyFloorSlot, past = null }: ChainHistoryOptions,
-): ChainHistory {
-  const node = new NodeHistory(chain, concurrency);
-  const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
+/** What an upstream answers, with what the ledger and its archive have below its first slot, and in its place while none answers. */
+export function createChainHistory(chain: ChainReader, options: ChainHistoryOptions): ChainHistory {
+  return new NodeAndPast(chain, options);
+}
+
+class NodeAndPast implements ChainHistory {
+  private readonly chain: ChainReader;
+  private readonly node: NodeHistory;
+  private readonly past: PastReader | null;
+  private readonly historyFloorSlot: number;
+  private readonly orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
   /**
    * Calls in which a list ended where what is kept begins, because no node answered, or one that has less. What a node says later, which may
    * have more, is no end of such a list.
    */
-  const cut = new WeakSet<AbortSignal>();
+  private readonly cut = new WeakSet<AbortSignal>();
+
+  constructor(chain: ChainReader, { concurrency, historyFloorSlot, past = null }: ChainHistoryOptions) {
+    this.chain = chain;
+    this.node = new NodeHistory(chain, concurrency);
+    this.past = past;
+    this.historyFloorSlot = historyFloorSlot;
+  }
+
+  async signatures(
+    address: string,
+    { before, minSlot }: Parameters<ChainHistory['signatures']>[1],
+    { commitment, signal, lane }: HistoryAskOptions,
+  ): Promise<readonly HistoryEntry[]> {
+    const { node, past, cut } = this;
+    const found = before === null ? null : await this.fromPast((one) => keptList(one, address, before));
+    const kept = found ?? [];
+    if (kept.length === PAGE_ENTRIES) return kept;
+    const last = kept.at(-1)?.signature ?? before;
+    let silentTop: readonly HistoryEntry[] | null = null;
+    const config = {
+      limit: PAGE_ENTRIES - kept.length,
+      commitment,
+      ...(last === null ? {} : { before: last }),
+      ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
+    };
+    const answeredBy = node.noteLister(signal);
+    const result = await node
+      .call<unknown>('getSignaturesForAddress', [address, config], signal, {
+        lane,
+        answeredBy,
+      })
+      .catch(async (error: unknown) => {
+        const isShort = found !== null && isNotFound(error);
+        if (!isShort && (past === null || !isSilent(error))) throw error;
+        cut.add(signal);
+        // A node that has pruned what is kept here has nothing older either. While no node answers, the list ends where what is kept begins.
+        if (found !== null) return [];
+        const top = await this.fromPast((one) => releasedList(one, address, before, commitment));
+        if (top === null) throw error;
+        silentTop = top;
+        return [];
+      });
+    if (silentTop !== null) return silentTop;
+    if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
+    return [...kept, ...result.map(listed)];
+  }
+
+  async keptBelow(
+    address: string,
+    belowSlot: number,
+    { signal, lane }: HistoryAskOptions,
+  ): Promise<readonly HistoryEntry[]> {
+    const { node, past } = this;
+    const key = decode32(address);
+    if (past === null || key === null) return [];
+    // Read after the list: the node may have removed its oldest entries meanwhile.
+    const first = await this.whileSilent(
+      async () => (await node.firstOfListers(signal, lane)).slot,
+      async () => belowSlot,
+    );
+    const slot = Math.min(belowSlot, first);
+    if (slot > (await past.finalSlot())) return [];
+    const query = { address: key, reasons: 'keys', below: { slot, index: -1 }, limit: PAGE_ENTRIES } as const;
+    const { rows, inVotes } = await past.page(query);
+    return inVotes ? [] : rows.map(listedRow);
+  }
+
+  async transaction(signature: string, options: HistoryAskOptions): Promise<FetchedTransaction | null> {
+    const { node } = this;
+    const kept = await this.fromPast(async (one) => keptTransaction(one, signature, await one.finalSlot()));
+    if (kept !== null) return kept;
+    return await this.whileSilent(
+      () => node.transaction(signature, options),
+      async (released) => keptTransaction(released, signature, await keptSlot(released, options.commitment)),
+    );
+  }
+
+  async order(
+    slot: number,
+    options: HistoryAskOptions,
+    signatures: Iterable<string> = [],
+  ): Promise<ReadonlyMap<string, number> | null> {
+    const { node, past, orders } = this;
+    const known = orders.get(slot);
+    if (known !== undefined && [...signatures].every((signature) => known.has(signature))) return known;
+    const kept = await this.fromPast(async (one) => keptOrder(one, slot, await one.finalSlot()));
+    if (kept !== null) {
+      orders.set(slot, kept);
+      return kept;
+    }
+    try {
+      const order = await node.order(slot, options);
+      if (order !== null) this.remember(slot, order);
+      return order;
+    } catch (error) {
+      if (isRefusal(error)) return null;
+      if (past === null || !isSilent(error)) throw error;
+      return await this.fromPast(async (one) => keptOrder(one, slot, await keptSlot(one, options.commitment)));
+    }
+  }
+
+  async blockFrom(from: number, to: number, { commitment, signal, lane }: HistoryAskOptions): Promise<number | null> {
+    for (
+      let [start, length] = [from, FIRST_SEARCHED];
+      start <= to;
+      start += length, length = Math.min(length * 16, MAX_SEARCHED)
+    ) {
+      const end = Math.min(to, start + length - 1);
+      const slot = await this.firstBlockIn(start, end, { commitment, signal, ...(lane === undefined ? {} : { lane }) });
+      if (slot !== null) return slot;
+    }
+    return null;
+  }
+
+  slot({ commitment, signal, lane }: HistoryAskOptions): Promise<number> {
+    return this.whileSilent(
+      () => this.node.call<number>('getSlot', [{ commitment }], signal, { lane }),
+      (kept) => keptSlot(kept, commitment),
+    );
+  }
+
+  async firstSlot(address: string, signal: AbortSignal): Promise<number> {
+    const { slot } = await this.firstKnown(signal);
+    return (await this.fromPast((kept) => keptFrom(kept, address, slot - 1)))?.slot ?? slot;
+  }
+
+  isReachable(signal: AbortSignal): Promise<boolean> {
+    return this.node.firstAvailable(signal).then(
+      () => true,
+      (error: unknown) => !isSilent(error),
+    );
+  }
+
+  async isKept(address: string, slot: number): Promise<boolean> {
+    return (await this.fromPast((kept) => keptFrom(kept, address, slot))) !== null;
+  }
+
+  async missingBelow(address: string, signal: AbortSignal): Promise<number | null> {
+    const { node, historyFloorSlot } = this;
+    const first = await this.firstKnown(signal);
+    if (first.slot <= historyFloorSlot) return null;
+    if (
+      await this.whileSilent(
+        () => node.isFirstBlock(first, signal),
+        async () => false,
+      )
+    )
+      return null;
+    const kept = await this.fromPast((one) => keptFrom(one, address, first.slot - 1));
+    if (kept === null) return first.slot;
+    return kept.isFirst || kept.slot <= historyFloorSlot ? null : kept.slot;
+  }
+
+  async blockTime(slot: number, signal: AbortSignal): Promise<number | null> {
+    const { node, past } = this;
+    const kept = await this.fromPast((one) => keptTime(one, slot));
+    if (kept !== null) return kept;
+    try {
+      return await node.blockTime(slot, signal);
+    } catch (error) {
+      if (past === null || !isSilent(error)) throw error;
+      return null;
+    }
+  }
+
+  account(address: string, options: HistoryAskOptions): ReturnType<ChainHistory['account']> {
+    return this.node.account(address, options);
+  }
+
+  tokenAccounts(address: string, options: HistoryAskOptions): Promise<readonly OwnedAccount[]> {
+    return this.whileSilent(
+      () => this.node.tokenAccounts(address, options),
+      (kept) => keptAccounts(kept, address),
+    );
+  }
 
   /** A fork may put another block into the slot: what is not final is not kept, where the follower knows what is. */
-  function remember(slot: number, order: ReadonlyMap<string, number>): void {
-    const { finalizedSlot } = chain.status();
-    if (finalizedSlot === null || slot <= finalizedSlot) orders.set(slot, order);
+  private remember(slot: number, order: ReadonlyMap<string, number>): void {
+    const { finalizedSlot } = this.chain.status();
+    if (finalizedSlot === null || slot <= finalizedSlot) this.orders.set(slot, order);
   }
 
   /** What the ledger and its archive know; null: a node has to answer, also when they fail. */
-  const fromPast = async <T>(read: (kept: PastReader) => Promise<T | null>): Promise<T | null> =>
-    past === null ? null : await read(past).catch(() => null);
+  private async fromPast<T>(read: (kept: PastReader) => Promise<T | null>): Promise<T | null> {
+    return this.past === null ? null : await read(this.past).catch(() => null);
+  }
 
   /** What is kept, while no node answers; else the error of the node. Errors: also those of `read`. */
-  async function whileSilent<T>(work: () => Promise<T>, read: (kept: PastReader) => Promise<T | null>): Promise<T> {
+  private async whileSilent<T>(work: () => Promise<T>, read: (kept: PastReader) => Promise<T | null>): Promise<T> {
+    const { past } = this;
     try {
       return await work();
     } catch (error) {
@@ -149,9 +331,10 @@ export function createChainHistory(
    * The lowest slot with a block, of a range; null without one. A node that has pruned the beginning lists the rest, and one that is behind what
    * it has, and neither says so. Errors: also WALLET_BEHIND, and 503 where an upstream that lists the range has pruned its beginning.
    */
-  async function firstBlockIn(start: number, end: number, options: HistoryAskOptions): Promise<number | null> {
+  private async firstBlockIn(start: number, end: number, options: HistoryAskOptions): Promise<number | null> {
+    const { node } = this;
     const { commitment, signal, lane } = options;
-    const kept = await fromPast(async (one) => keptBlockIn(one, start, end, await one.finalSlot()));
+    const kept = await this.fromPast(async (one) => keptBlockIn(one, start, end, await one.finalSlot()));
     if (kept !== null) return kept.slot;
     let only: string | undefined;
     const ofNode = async (): Promise<FoundBlock> => {
@@ -165,21 +348,22 @@ export function createChainHistory(
       }
       const first = await node.firstAvailable(signal, { lane, only });
       if (first <= start) return { slot: slot ?? null };
-      const below = await fromPast(async (one) =>
+      const below = await this.fromPast(async (one) =>
         keptBlockIn(one, start, Math.min(end, first - 1), await one.finalSlot()),
       );
       if (below === null) throw incompleteHistory(first);
       return { slot: below.slot ?? slot ?? null };
     };
-    const found = await whileSilent(ofNode, async (silent) =>
+    const found = await this.whileSilent(ofNode, async (silent) =>
       keptBlockIn(silent, start, end, await keptSlot(silent, commitment)),
     );
     return found.slot;
   }
 
   /** The first slot of the upstreams of the call; while none answers, and where a list of the call was cut, that of what is kept. */
-  const firstKnown = async (signal: AbortSignal): Promise<FirstSlot> =>
-    await whileSilent<FirstSlot>(
+  private async firstKnown(signal: AbortSignal): Promise<FirstSlot> {
+    const { past, node, cut } = this;
+    return await this.whileSilent<FirstSlot>(
       async () => {
         if (past !== null && cut.has(signal)) return { slot: await firstKept(past) };
         const first = await node.firstOfListers(signal);
@@ -193,137 +377,5 @@ export function createChainHistory(
       },
       async (kept) => ({ slot: await firstKept(kept) }),
     );
-
-  return {
-    async signatures(address, { before, minSlot }, { commitment, signal, lane }) {
-      const found = before === null ? null : await fromPast((one) => keptList(one, address, before));
-      const kept = found ?? [];
-      if (kept.length === PAGE_ENTRIES) return kept;
-      const last = kept.at(-1)?.signature ?? before;
-      let silentTop: readonly HistoryEntry[] | null = null;
-      const config = {
-        limit: PAGE_ENTRIES - kept.length,
-        commitment,
-        ...(last === null ? {} : { before: last }),
-        ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
-      };
-      const answeredBy = node.noteLister(signal);
-      const result = await node
-        .call<unknown>('getSignaturesForAddress', [address, config], signal, {
-          lane,
-          answeredBy,
-        })
-        .catch(async (error: unknown) => {
-          const isShort = found !== null && isNotFound(error);
-          if (!isShort && (past === null || !isSilent(error))) throw error;
-          cut.add(signal);
-          // A node that has pruned what is kept here has nothing older either. While no node answers, the list ends where what is kept begins.
-          if (found !== null) return [];
-          const top = await fromPast((one) => releasedList(one, address, before, commitment));
-          if (top === null) throw error;
-          silentTop = top;
-          return [];
-        });
-      if (silentTop !== null) return silentTop;
-      if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
-      return [...kept, ...result.map(listed)];
-    },
-    async keptBelow(address, belowSlot, { signal, lane }) {
-      const key = decode32(address);
-      if (past === null || key === null) return [];
-      // Read after the list: the node may have removed its oldest entries meanwhile.
-      const first = await whileSilent(
-        async () => (await node.firstOfListers(signal, lane)).slot,
-        async () => belowSlot,
-      );
-      const slot = Math.min(belowSlot, first);
-      if (slot > (await past.finalSlot())) return [];
-      const query = { address: key, reasons: 'keys', below: { slot, index: -1 }, limit: PAGE_ENTRIES } as const;
-      const { rows, inVotes } = await past.page(query);
-      return inVotes ? [] : rows.map(listedRow);
-    },
-    async transaction(signature, options) {
-      const kept = await fromPast(async (one) => keptTransaction(one, signature, await one.finalSlot()));
-      if (kept !== null) return kept;
-      return await whileSilent(
-        () => node.transaction(signature, options),
-        async (released) => keptTransaction(released, signature, await keptSlot(released, options.commitment)),
-      );
-    },
-    async order(slot, options, signatures = []) {
-      const known = orders.get(slot);
-      if (known !== undefined && [...signatures].every((signature) => known.has(signature))) return known;
-      const kept = await fromPast(async (one) => keptOrder(one, slot, await one.finalSlot()));
-      if (kept !== null) {
-        orders.set(slot, kept);
-        return kept;
-      }
-      try {
-        const order = await node.order(slot, options);
-        if (order !== null) remember(slot, order);
-        return order;
-      } catch (error) {
-        if (isRefusal(error)) return null;
-        if (past === null || !isSilent(error)) throw error;
-        return await fromPast(async (one) => keptOrder(one, slot, await keptSlot(one, options.commitment)));
-      }
-    },
-    async blockFrom(from, to, { commitment, signal, lane }) {
-      for (
-        let [start, length] = [from, FIRST_SEARCHED];
-        start <= to;
-        start += length, length = Math.min(length * 16, MAX_SEARCHED)
-      ) {
-        const end = Math.min(to, start + length - 1);
-        const slot = await firstBlockIn(start, end, { commitment, signal, ...(lane === undefined ? {} : { lane }) });
-        if (slot !== null) return slot;
-      }
-      return null;
-    },
-    slot: ({ commitment, signal, lane }) =>
-      whileSilent(
-        () => node.call<number>('getSlot', [{ commitment }], signal, { lane }),
-        (kept) => keptSlot(kept, commitment),
-      ),
-    async firstSlot(address, signal) {
-      const { slot } = await firstKnown(signal);
-      return (await fromPast((kept) => keptFrom(kept, address, slot - 1)))?.slot ?? slot;
-    },
-    isReachable: (signal) =>
-      node.firstAvailable(signal).then(
-        () => true,
-        (error: unknown) => !isSilent(error),
-      ),
-    isKept: async (address, slot) => (await fromPast((kept) => keptFrom(kept, address, slot))) !== null,
-    async missingBelow(address, signal) {
-      const first = await firstKnown(signal);
-      if (first.slot <= historyFloorSlot) return null;
-      if (
-        await whileSilent(
-          () => node.isFirstBlock(first, signal),
-          async () => false,
-        )
-      )
-        return null;
-      const kept = await fromPast((one) => keptFrom(one, address, first.slot - 1));
-      if (kept === null) return first.slot;
-      return kept.isFirst || kept.slot <= historyFloorSlot ? null : kept.slot;
-    },
-    async blockTime(slot, signal) {
-      const kept = await fromPast((one) => keptTime(one, slot));
-      if (kept !== null) return kept;
-      try {
-        return await node.blockTime(slot, signal);
-      } catch (error) {
-        if (past === null || !isSilent(error)) throw error;
-        return null;
-      }
-    },
-    account: (address, options) => node.account(address, options),
-    tokenAccounts: (address, options) =>
-      whileSilent(
-        () => node.tokenAccounts(address, options),
-        (kept) => keptAccounts(kept, address),
-      ),
-  };
+  }
 }
