@@ -14,6 +14,8 @@ export function provision(ctx: HostContext): void {
   if (ctx.core.ledger.archive === null) return;
   const chains = CHAINS.filter((chain) => ctx.chain(chain) !== null);
   const writers = ctx.roles.has('indexer') ? chains.map((chain) => writerOf(ctx, chain)) : [];
+  // The ledger keeps the blocks meanwhile.
+  if (writers.length > 0) ctx.check('archive', async () => statusOf(writers), { required: false });
   const stopWriters = () => Promise.all(writers.map((writer) => writer.stop()));
   ctx.onStart(() => {
     for (const chain of chains) {
@@ -31,8 +33,20 @@ export function provision(ctx: HostContext): void {
   });
 }
 
+function statusOf(writers: readonly LateWriter[]): { readonly ok: boolean; readonly detail: string } {
+  const each = writers.map(({ chain, status }) => ({ chain, ...status() }));
+  return {
+    ok: each.every(({ ok }) => ok),
+    detail: each.map(({ chain, detail }) => `${chain}: ${detail}`).join('; '),
+  };
+}
+
+interface LateWriter extends Pick<ArchiveWriter, 'status' | 'stop'> {
+  readonly chain: ChainId;
+}
+
 /** A writer that begins once this thread writes the ledger. */
-function writerOf({ log, clock, metrics, use }: HostContext, chain: ChainId): Pick<ArchiveWriter, 'stop'> {
+function writerOf({ log, clock, metrics, use }: HostContext, chain: ChainId): LateWriter {
   const meter = createArchiveMeter(metrics, chain);
   let writer: ArchiveWriter | null = null;
   const holds = use(kernelLedgerHolds);
@@ -41,5 +55,9 @@ function writerOf({ log, clock, metrics, use }: HostContext, chain: ChainId): Pi
     const engine = use(kernelArchiveEngine)?.(chain) ?? null;
     if (engine !== null) writer ??= startArchiveWriter({ engine, ledger, clock, log, meter });
   });
-  return { stop: async () => await writer?.stop() };
+  return {
+    chain,
+    status: () => writer?.status() ?? { ok: true, detail: 'this process does not write the ledger' },
+    stop: async () => await writer?.stop(),
+  };
 }

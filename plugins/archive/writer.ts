@@ -59,6 +59,8 @@ export interface ArchiveWriterOptions {
 export interface ArchiveWriter {
   /** Final slots of the ledger up to it are in the archive; -1 as long as that is not known. */
   readonly slot: number;
+  /** In words: where it stands, and what is missing; not ok while batches fail. */
+  status(): { readonly ok: boolean; readonly detail: string };
   /** Ends after the batch in flight. */
   stop(): Promise<void>;
 }
@@ -78,6 +80,9 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
   /** Newest slot that is known to be in the archive; -1 before that is known. */
   let newest = -1;
   let target: SinkTarget | null = null;
+  let failures = 0;
+  /** Code of the last failure; null: the last batch was written. Messages may name hosts. */
+  let failedWith: string | null = null;
   /** What is in the archive, ascending; null: has to be asked of it. */
   let archived: readonly SinkPosition[] | null = null;
   /** What was in the archive when that was last known. A batch in flight changes nothing of it. */
@@ -203,7 +208,6 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
   }
 
   async function loop(): Promise<void> {
-    let failures = 0;
     let waitsSince = clock.now();
     while (!signal.aborted) {
       let pause = pollMs;
@@ -220,9 +224,11 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
         }
         if (failures > 0) log.info({ archive: engine.name }, 'the archive is written again');
         failures = 0;
+        failedWith = null;
       } catch (error) {
         if (signal.aborted) break;
         failures += 1;
+        failedWith = codeOf(error) ?? 'the log says why';
         archived = null;
         meter.failures.add();
         pause = backoffMs(failures, null, { firstMs: pollMs, longestMs: LONGEST_PAUSE_MS });
@@ -240,6 +246,13 @@ export function startArchiveWriter(options: ArchiveWriterOptions): ArchiveWriter
   return {
     get slot() {
       return reached();
+    },
+    status() {
+      const [first] = holes;
+      const missing = first === undefined ? '' : `, slots ${first[0]} to ${first[1]} are missing`;
+      const more = holes.length > 1 ? ` and those of ${holes.length - 1} more ranges` : '';
+      if (failedWith !== null) return { ok: false, detail: `cannot be written (${failedWith})` };
+      return { ok: true, detail: newest < 0 ? 'has no block yet' : `has slot ${newest}${missing}${more}` };
     },
     stop() {
       stopping.abort();

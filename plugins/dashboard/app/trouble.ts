@@ -100,6 +100,7 @@ const CHECK_ADVICE: readonly (readonly [name: RegExp, advice: string])[] = [
   ],
   [/^role /, 'A part of the daemon does not answer. If it stays so, restart the daemon; the log has the reason.'],
   [/^clients$/, 'Name the proxy in http.trustedProxies; until then all clients count as one.'],
+  [/archive$/, 'Look at ledger.archive and its server; the ledger keeps the blocks until it can be written.'],
   [/sinks$/, 'Add an upstream that has these slots (archive: true); a sink goes on by itself.'],
 ];
 

@@ -125,6 +125,10 @@ test('daemon: readiness, failing checks, lag and gaps', () => {
   } as const;
   const hole = readinessFindings(1, { ...readiness, checks: [waiting] }, limit);
   assert.deepEqual(levels(hole), ['ok', 'warn', 'ok']);
+  assert.deepEqual(
+    readinessFindings(1, { ...readiness, checks: [{ ...waiting, name: 'archive' }] }, limit).map(({ check }) => check),
+    ['daemon', 'archive', 'chain'],
+  );
   assert.match(hole[1]!.detail, /rows waits for the slots from 7 on/);
   const checks = [{ name: 'chain main', ok: false, detail: 'nothing for 60 s' }];
   const down = readinessFindings(1, { ...readiness, ready: false, checks }, limit);

@@ -143,8 +143,17 @@ async function processFindings(running: RunFile, maxLag: LagLimit): Promise<Find
   }
 }
 
-/** In a thread or process of the role, or in a daemon of one thread. */
-const SINKS = /^(\w+: )?sinks$/;
+/** Checks without which the daemon is ready. Those of a thread have the name of its role before their own. */
+const SHOWN_ONLY: readonly (readonly [check: string, advice: string])[] = [
+  ['clients', 'name the proxy in http.trustedProxies; until then limits treat all clients as one'],
+  ['sinks', 'add an upstream that has these slots (archive: true); a sink goes on by itself'],
+  ['archive', 'look at ledger.archive and its server; the ledger keeps the blocks until it can be written'],
+];
+
+function shownOnly(name: string, detail: string): Finding | null {
+  const found = SHOWN_ONLY.find(([check]) => check === name.replace(/^\w+: /, ''));
+  return found === undefined ? null : warn(found[0], detail, found[1]);
+}
 
 export function readinessFindings(pid: number, readiness: Readiness, maxLag: LagLimit): Finding[] {
   const { ready, draining, checks, chain } = readiness;
@@ -154,11 +163,8 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     .map(({ name, detail }) =>
       chain.some((one) => name === upstreamCheckName(one.chain))
         ? warn('upstream', detail, 'it is left out for a while; if it happens again, take it out of upstream.urls')
-        : name === 'clients'
-          ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
-          : SINKS.test(name)
-            ? warn('sinks', detail, 'add an upstream that has these slots (archive: true); a sink goes on by itself')
-            : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
+        : (shownOnly(name, detail) ??
+          fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks')),
     );
   const chains = chain.flatMap((one): Finding[] => {
     const lag = one.lagSlots;
