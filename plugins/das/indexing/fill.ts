@@ -19,7 +19,7 @@ import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { metadataPlaces } from '../../../src/solana/addresses.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import { type AccountFilter, type AccountSource, placesOf } from '../source.ts';
-import { closeOver, type FollowedSets, readFollowed } from './processor.ts';
+import { closeOver, type FollowedSets, readFollowed } from './followed.ts';
 import { createReadBook } from './read-book.ts';
 import { createStoredSource } from './stored.ts';
 import { accountRows, assetRows, bumpsOf, bytesOf, readIndexState } from './stored-rows.ts';
