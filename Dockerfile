@@ -10,7 +10,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY . .
 # The image holds the program and the packages it loads, as the tarball of a release does, and nothing else of the checkout.
-RUN npm run package -- --only tarball --output /tmp/packages \
+RUN npm run package -- --only tarball --node /usr/local/bin/node --output /tmp/packages \
     && mkdir /tmp/tree \
     && tar --extract --gzip --file /tmp/packages/parhelion-*.tar.gz --directory /tmp/tree --strip-components 1 \
     && mv /tmp/tree/lib/parhelion /opt/parhelion \

