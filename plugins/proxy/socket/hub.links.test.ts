@@ -9,8 +9,9 @@ import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../../test/helpers/manual-clock.ts';
 import { createMemoryLog } from '../../../test/helpers/memory-log.ts';
-import { createLinks, createSubscriptionHub, type LinksParts, type Subscriber } from './hub.ts';
+import { createSubscriptionHub, type Subscriber } from './hub.ts';
 import { createLink, type LinkSubscription, type SubscriptionCall } from './link.ts';
+import { createLinks, type LinksParts } from './links.ts';
 import { createOutlet } from './subscriptions.ts';
 
 const PING_MS = 30_000;
