@@ -6,7 +6,6 @@
  * allows. What does not fit is left out and counted as `sampled`: a later certificate proves its ancestors too.
  */
 import { messageOf } from '../../../lib/coded-error.ts';
-import type { BlockHeader } from '../../../ports/block.ts';
 import type {
   CertificateResult,
   ChainId,
@@ -14,15 +13,15 @@ import type {
   FinalityChecks,
   FinalityStatus,
   FooterStream,
-  VerifiedSlot,
 } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
 import { backoffMs, createWakeup } from '../../../runtime/waiting.ts';
-import type { CertificateRefusal, VerifiedBlock } from '../../../solana/finality/certificate.ts';
+import type { CertificateRefusal } from '../../../solana/finality/certificate.ts';
 import { type BlockFooter, readFooter } from '../../../solana/finality/footer.ts';
 import { type Checker, createChecker } from './checker.ts';
 import { type AskExactly, createFactReader } from './facts.ts';
+import { ProvenSlots } from './proven-slots.ts';
 
 export interface FinalityChecksOptions {
   readonly chain: ChainId;
@@ -39,11 +38,6 @@ export interface FinalityChecksOptions {
 }
 
 const MAX_WAITING = 16;
-const MAX_RECENT = 16;
-/** Released headers that are remembered, about ten minutes of slots. */
-const MAX_RELEASED = 4_096;
-/** Verified blocks that were not released yet. */
-const MAX_AHEAD = 256;
 /** Log lines about certificates that do not hold. */
 const ALARM_PAUSE_MS = 60_000;
 /** Until a server that knows no footers is asked again. */
@@ -69,14 +63,12 @@ export function createFinalityChecks(options: FinalityChecksOptions): FinalityCh
   const { signal } = stopped;
   const facts = createFactReader(options.ask(signal), clock);
   const wake = createWakeup(clock);
-  const released = createReleasedSlots();
+  const proven = new ProvenSlots({
+    counted: (result) => counted(result),
+    contradicted: (slot, text) => raise(slot, 'contradicted', text),
+  });
   /** Oldest first. */
   let waiting: BlockFooter[] = [];
-  /** Verified, highest first. */
-  let recent: readonly VerifiedSlot[] = [];
-  /** Block ids of what was verified, by slot. */
-  const known = new Map<number, string>();
-  const ahead = new Map<number, VerifiedBlock>();
   let state: FinalityStatus['state'] = 'waiting';
   let reason: string | null = 'no footer has arrived';
   let alarm: FinalityAlarm | null = null;
@@ -124,13 +116,6 @@ export function createFinalityChecks(options: FinalityChecksOptions): FinalityCh
     wake.wake();
   }
 
-  /** Several footers may carry the certificate of one block. */
-  function isKnown({ certificate }: BlockFooter): boolean {
-    if (certificate === null) return true;
-    const { blockId } = certificate.notarization ?? certificate.final;
-    return known.get(Number(certificate.slot)) === idText(blockId);
-  }
-
   async function readFooters(stream: FooterStream): Promise<void> {
     let failures = 0;
     while (!signal.aborted) {
@@ -158,7 +143,7 @@ export function createFinalityChecks(options: FinalityChecksOptions): FinalityCh
         await wake.sleep(IDLE_MS, signal);
         continue;
       }
-      if (isKnown(footer)) continue;
+      if (proven.isKnown(footer)) continue;
       try {
         const tookMs = await checkOne(footer);
         if (tookMs > 0) await clock.sleep(tookMs * (1 / cores - 1), signal);
@@ -196,30 +181,8 @@ export function createFinalityChecks(options: FinalityChecksOptions): FinalityCh
     state = 'checking';
     reason = null;
     if (typeof outcome === 'string') raise(slot, 'refused', REASONS[outcome]);
-    else join(outcome);
+    else proven.add(outcome);
     return tookMs;
-  }
-
-  /** Compares a proven block with what was released. */
-  function join(block: VerifiedBlock): void {
-    const place = released.placeOf(block.slot);
-    if (place === 'ahead') {
-      ahead.set(block.slot, block);
-      for (const slot of ahead.keys()) if (ahead.size > MAX_AHEAD) ahead.delete(slot);
-    } else if (place === 'unknown') counted('unfollowed');
-    else if (place === 'skipped')
-      raise(block.slot, 'contradicted', 'it holds, and the blocks that were followed have none in its slot');
-    else keep(block);
-  }
-
-  function keep({ slot, rounds, stake, totalStake, blockId }: VerifiedBlock): void {
-    counted('verified');
-    known.set(slot, idText(blockId));
-    for (const old of known.keys()) if (known.size > MAX_RELEASED) known.delete(old);
-    const verified = { slot, stakePercent: Number((stake * 10_000n) / totalStake) / 100, rounds };
-    recent = [verified, ...recent.filter((one) => one.slot !== slot)]
-      .sort((a, b) => b.slot - a.slot)
-      .slice(0, MAX_RECENT);
   }
 
   return {
@@ -230,45 +193,17 @@ export function createFinalityChecks(options: FinalityChecksOptions): FinalityCh
     },
     released(header) {
       if (offBecause !== null) return;
-      released.add(header);
-      for (const [slot, block] of ahead)
-        if (slot <= header.slot) {
-          ahead.delete(slot);
-          join(block);
-        }
+      proven.noteReleased(header);
     },
     status: () =>
       offBecause === null
-        ? { state, reason, verified: recent[0] ?? null, recent, alarm }
+        ? { state, reason, verified: proven.recent[0] ?? null, recent: proven.recent, alarm }
         : { state: 'off', reason: offBecause, verified: null, recent: [], alarm: null },
     async stop() {
       stopped.abort(new Error('stopped'));
       waiting = [];
       await checker.close();
       await running;
-    },
-  };
-}
-
-const idText = (blockId: Uint8Array): string => Buffer.from(blockId).toString('hex');
-
-/** The newest released slots of one branch. */
-function createReleasedSlots() {
-  /** Ascending; each is the child of the one before it, but after a gap. */
-  const slots: { readonly slot: number; readonly parentSlot: number }[] = [];
-  return {
-    add({ slot, parentSlot }: BlockHeader): void {
-      // What a fork has replaced.
-      while (slots.length > 0 && slots.at(-1)!.slot > parentSlot) slots.pop();
-      slots.push({ slot, parentSlot });
-      if (slots.length > MAX_RELEASED) slots.shift();
-    },
-    placeOf(slot: number): 'released' | 'skipped' | 'ahead' | 'unknown' {
-      const last = slots.at(-1);
-      if (last === undefined || slot > last.slot) return 'ahead';
-      const at = slots.findLast((one) => one.parentSlot < slot);
-      if (at === undefined || at.slot < slot) return 'unknown';
-      return at.slot === slot ? 'released' : 'skipped';
     },
   };
 }
