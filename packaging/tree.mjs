@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { listFiles, notices, writeFile } from './npm.mjs';
 
@@ -22,7 +22,6 @@ export function makeTree({ root, stage, tree, runtime, external, work }) {
   for (const name of ['dist', 'config', 'package.json'])
     cpSync(join(stage, name), join(program, name), { recursive: true });
   if (existsSync(join(stage, 'plugins'))) cpSync(join(stage, 'plugins'), join(program, 'plugins'), { recursive: true });
-  rmSync(join(program, 'dist/types'), { recursive: true });
 
   // Node has zstd from 22.15 on.
   const byVersion = runtime.major >= 22 ? ['better-sqlite3-13'] : ['better-sqlite3', '@hpcc-js/wasm-zstd'];

@@ -186,6 +186,13 @@ try {
   assert.match(spare, /To revoke it: parhelion keys revoke --id /);
   await use({ api: API, admin: 'http://127.0.0.1:8790' }, key, receiver);
   assert.equal(statSync('/var/lib/parhelion/run.json').uid, statSync('/var/lib/parhelion').uid);
+  // A new plugin builds against the types of this package.
+  succeed('parhelion', 'plugin', 'new', 'slot-notes');
+  const { devDependencies } = JSON.parse(readFileSync('/root/slot-notes/package.json', 'utf8'));
+  const place = devDependencies.parhelion.replace('file:', '');
+  for (const entry of Object.values(JSON.parse(readFileSync(`${place}/package.json`, 'utf8')).exports))
+    for (const path of Object.values(typeof entry === 'string' ? { entry } : entry))
+      assert.ok(existsSync(`${place}/${path}`), path);
   // `sudo -u parhelion` stays in the folder of root, which that user may not enter.
   const as = ['setpriv', '--reuid=parhelion', '--regid=parhelion', '--clear-groups', 'parhelion', 'status', '--json'];
   mkdirSync('/tmp/closed', { mode: 0o700 });

@@ -36,7 +36,7 @@ function filesOf(id: string): Readonly<Record<string, string>> {
     type: 'module',
     exports: './dist/index.js',
     files: ['dist'],
-    scripts: { build: 'tsc', test: 'npm run build && node --test dist/' },
+    scripts: { build: 'tsc', test: 'npm run build && node --test dist/*.test.js' },
     peerDependencies: { parhelion: '*' },
     devDependencies: { '@types/node': '^20.19.0', parhelion: `file:${packageRoot()}`, typescript: '^5.9.0' },
   };
