@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { CodedError } from '../../src/lib/coded-error.ts';
+import { CodedError, EXIT } from '../../src/lib/coded-error.ts';
 import { reloadable } from '../../src/lib/reloadable.ts';
 
 const closed = { additionalProperties: false } as const;
@@ -107,12 +107,10 @@ export const ACCESS_ERRORS = {
 
 type AccessErrorCode = keyof typeof ACCESS_ERRORS;
 
-const USAGE = 64;
-
 /** A usage error of a command: exit code 64. */
 export function usageError(code: AccessErrorCode, detail?: string): CodedError {
   const message = detail === undefined ? ACCESS_ERRORS[code] : `${ACCESS_ERRORS[code]}: ${detail}`;
-  return new CodedError(code, message, { exitCode: USAGE });
+  return new CodedError(code, message, { exitCode: EXIT.usage });
 }
 
 /** Permissions of keys: products of the usage record, and `admin` for the usage endpoint. */

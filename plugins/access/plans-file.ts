@@ -1,14 +1,13 @@
 /** A plans file, and what is wrong with one: what needs YAML and Ajv. */
+
 import { readFileSync } from 'node:fs';
 import type { TSchema } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
 import { parse } from 'yaml';
-import { CodedError, messageOf } from '../../src/lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../../src/lib/coded-error.ts';
 import { isPlainSchema, matches } from '../../src/lib/plain-schema.ts';
 import { ACCESS_ERRORS } from './config.ts';
 import { createPlans, type Plans, type PlansFile, PUBLISHED_PLANS, plansSchema } from './plans.ts';
-
-const CONFIG = 78;
 
 /** Reads the plans file; null: the published plans. Errors: ACCESS_PLANS_INVALID, exit 78. */
 export function loadPlans(path: string | null): Plans {
@@ -26,7 +25,7 @@ export function loadPlans(path: string | null): Plans {
 
 function invalid(path: string, problems: readonly string[]): CodedError {
   const message = `${ACCESS_ERRORS.ACCESS_PLANS_INVALID}: ${path}: ${problems.join('; ')}`;
-  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { file: path, problems } });
+  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: EXIT.config, facts: { file: path, problems } });
 }
 
 const NO_FORMATS = new Map<string, never>();

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { CodedError } from '../../src/lib/coded-error.ts';
+import { CodedError, EXIT } from '../../src/lib/coded-error.ts';
 import { type AccessPlans, BUDGETS, type BudgetName, type Budgets } from '../../src/ports/access.ts';
 import type { Queries, Store } from '../../src/ports/store.ts';
 import { ACCESS_ERRORS, type AccessConfig } from './config.ts';
@@ -180,8 +180,6 @@ type Plan = Static<typeof plan>;
 export type PlansFile = Static<typeof plansSchema>;
 export type Overrides = Static<typeof overridesSchema>;
 
-const CONFIG = 78;
-
 /** Checks that all plans named by configuration and projects exist. Errors: ACCESS_UNKNOWN_PLAN, exit 78. */
 export async function checkStoredPlans(store: Store, plans: Plans, config: AccessConfig): Promise<void> {
   const used = await tables(store.read).selectFrom('projects').select('plan').distinct().execute();
@@ -191,7 +189,7 @@ export async function checkStoredPlans(store: Store, plans: Plans, config: Acces
     'ACCESS_UNKNOWN_PLAN',
     `${ACCESS_ERRORS.ACCESS_UNKNOWN_PLAN}: ${[...new Set(missing)].join(', ')}`,
     {
-      exitCode: CONFIG,
+      exitCode: EXIT.config,
     },
   );
 }

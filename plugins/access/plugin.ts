@@ -1,4 +1,4 @@
-import { CodedError } from '../../src/lib/coded-error.ts';
+import { CodedError, EXIT } from '../../src/lib/coded-error.ts';
 import { lazy } from '../../src/lib/lazy.ts';
 import { gateService, type HostContext } from '../../src/plugin/host.ts';
 import {
@@ -105,7 +105,7 @@ export async function provision(ctx: HostContext<AccessConfig>): Promise<void> {
     if (plans().has(config.defaultPlan)) return;
     const known = plans().names.join(', ');
     throw new CodedError('ACCESS_UNKNOWN_PLAN', `there is no plan "${config.defaultPlan}"; the plans are ${known}`, {
-      exitCode: 78,
+      exitCode: EXIT.config,
       facts: { path: 'access.defaultPlan' },
     });
   });

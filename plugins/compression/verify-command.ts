@@ -1,5 +1,6 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { equalBytes } from '../../src/lib/bytes.ts';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { CodedError, type Command, codeOf } from '../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../src/solana/compression/events.ts';
 import { GROUP_LEVELS, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../src/solana/merkle/path.ts';
@@ -44,7 +45,7 @@ export function verifyCommand(parts: { readonly hashing: Hashing; readonly reade
       const wrong = value.filter(({ faults, chain }) => faults.length > 0 || chain === 'different');
       if (wrong.length === 0) return;
       const names = wrong.map(({ tree }) => tree).join(', ');
-      throw new CodedError('COMPRESSION_TREE_WRONG', `failed verification: ${names}`, { exitCode: 70 });
+      throw new CodedError('COMPRESSION_TREE_WRONG', `failed verification: ${names}`, { exitCode: EXIT.bug });
     },
   };
 }
@@ -59,7 +60,7 @@ async function chosen(db: Db, wanted: string | boolean | undefined): Promise<Tre
   const key = decode32(wanted);
   const rows = key === null ? [] : await all.where('key', '=', key).execute();
   if (rows.length > 0) return rows;
-  throw new CodedError('COMPRESSION_USAGE', `there is no tree ${wanted}`, { exitCode: 64 });
+  throw new CodedError('COMPRESSION_USAGE', `there is no tree ${wanted}`, { exitCode: EXIT.usage });
 }
 
 async function verify(

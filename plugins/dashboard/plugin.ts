@@ -1,3 +1,4 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { lazy } from '../../src/lib/lazy.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
@@ -158,7 +159,7 @@ function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig
       async run(options, io) {
         if (config.operatorToken !== null)
           throw new CodedError('DASHBOARD_TOKEN_CONFIGURED', DASHBOARD_ERRORS.DASHBOARD_TOKEN_CONFIGURED, {
-            exitCode: 64,
+            exitCode: EXIT.usage,
           });
         const audit = createAuditLog(io.store, clock, random);
         const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };

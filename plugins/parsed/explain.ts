@@ -1,8 +1,9 @@
 /** `parhelion explain`: a transaction in words in the terminal. */
+
 import { decode } from '../../src/lib/base58.ts';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { CodedError, type Command, codeOf, messageOf, RequestError } from '../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../src/ports/access.ts';
-import { EXIT } from '../../src/runtime/errors.ts';
 import type { ParsedInstruction, ParsedTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { plainAmount, solAmount } from '../../src/solana/parsers/parser.ts';
 import { explainDescription } from './command-list.ts';

@@ -1,5 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
-import { CodedError, codeOf } from '../../src/lib/coded-error.ts';
+import { CodedError, codeOf, EXIT } from '../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { PluginContext } from '../../src/plugin/plugin.ts';
@@ -38,7 +38,7 @@ function createSource(name: PriceSource['name'], ctx: Context, closers: (() => P
   const { config } = ctx;
   if (name === 'static') {
     if (config.file === null)
-      throw new CodedError('PRICES_FILE_MISSING', PRICES_ERRORS.PRICES_FILE_MISSING, { exitCode: 78 });
+      throw new CodedError('PRICES_FILE_MISSING', PRICES_ERRORS.PRICES_FILE_MISSING, { exitCode: EXIT.config });
     return createStaticSource(config.file);
   }
   if (name === 'onchain') {

@@ -1,3 +1,4 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { tableLines } from '../../src/lib/table-lines.ts';
 import { type Clock, CodedError, type Command, type CommandIo } from '../../src/plugin/plugin.ts';
 import type { ShadowReport } from '../../src/ports/shadow-report.ts';
@@ -7,8 +8,6 @@ import { markdownOf, readReport, summaryOf } from './report.ts';
 
 const DEFAULT_DAYS = 7;
 const DEFAULT_LIMIT = 50;
-const EXIT_DIFFERENT = 1;
-const EXIT_USAGE = 64;
 
 export function reportCommand(clock: Clock): Command {
   return {
@@ -27,9 +26,7 @@ export function reportCommand(clock: Clock): Command {
         throw new CodedError(
           'SHADOW_THRESHOLD',
           `${SHADOW_ERRORS.SHADOW_THRESHOLD}: ${report.differentShare} > ${threshold}`,
-          {
-            exitCode: EXIT_DIFFERENT,
-          },
+          { exitCode: EXIT.negative },
         );
     },
   };
@@ -52,7 +49,7 @@ function integerOption(value: unknown, name: string, { most }: { readonly most: 
   if (value === undefined) return null;
   const number = Number(value);
   if (!/^\d+$/.test(String(value)) || number < 1 || number > most)
-    throw new CodedError('SHADOW_USAGE', `--${name} must be an integer from 1 to ${most}`, { exitCode: EXIT_USAGE });
+    throw new CodedError('SHADOW_USAGE', `--${name} must be an integer from 1 to ${most}`, { exitCode: EXIT.usage });
   return number;
 }
 
@@ -60,6 +57,6 @@ function shareOption(value: unknown): number | null {
   if (value === undefined) return null;
   const number = Number(value);
   if (!/^\d*\.?\d+$/.test(String(value)) || number > 1)
-    throw new CodedError('SHADOW_USAGE', '--threshold must be a number from 0 to 1', { exitCode: EXIT_USAGE });
+    throw new CodedError('SHADOW_USAGE', '--threshold must be a number from 0 to 1', { exitCode: EXIT.usage });
   return number;
 }

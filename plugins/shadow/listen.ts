@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { parseVerbatim } from '../../src/lib/json.ts';
 import { tableLines } from '../../src/lib/table-lines.ts';
 import { type Clock, CodedError, type Command, type CommandIo } from '../../src/plugin/plugin.ts';
@@ -10,8 +11,6 @@ import { DeliveryPairs, type Side } from './delivery-pairs.ts';
 const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_CONNECTIONS = 256;
 const MAX_WEBHOOKS = 10_000;
-const EXIT_USAGE = 64;
-const EXIT_TEMPORARY = 75;
 /** `/ours/NAME` and `/theirs/NAME`. */
 const PATH = /^\/(ours|theirs)\/([\w.-]{1,100})$/;
 
@@ -70,7 +69,7 @@ async function startReceiver(pairs: DeliveryPairs, { host, port, clock, io, isJs
   server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
-      reject(new CodedError('SHADOW_LISTEN', SHADOW_ERRORS.SHADOW_LISTEN, { cause, exitCode: EXIT_TEMPORARY })),
+      reject(new CodedError('SHADOW_LISTEN', SHADOW_ERRORS.SHADOW_LISTEN, { cause, exitCode: EXIT.temporary })),
     );
     server.listen(port, host, resolve);
   });
@@ -149,5 +148,5 @@ function show(pairs: DeliveryPairs, io: CommandIo): void {
 function numberOption(value: unknown, name: string, most: number): number | null {
   if (value === undefined) return null;
   if (/^\d+$/.test(String(value)) && Number(value) <= most) return Number(value);
-  throw new CodedError('SHADOW_USAGE', `--${name} must be an integer from 0 to ${most}`, { exitCode: EXIT_USAGE });
+  throw new CodedError('SHADOW_USAGE', `--${name} must be an integer from 0 to ${most}`, { exitCode: EXIT.usage });
 }

@@ -1,3 +1,4 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
@@ -23,7 +24,7 @@ export function provision(ctx: HostContext<ShadowConfig>): void {
   const daemon = ctx.use(kernelView);
   if (daemon === undefined || !ctx.roles.has('api')) return;
   if (config.reference.url === null && config.reference.restUrl === null)
-    throw new CodedError('SHADOW_CONFIG', SHADOW_ERRORS.SHADOW_CONFIG, { exitCode: 78 });
+    throw new CodedError('SHADOW_CONFIG', SHADOW_ERRORS.SHADOW_CONFIG, { exitCode: EXIT.config });
   let client: OutboundClient | null = null;
   const openClient = (): OutboundClient => {
     // The operator chose the address: any network is allowed, and http too.

@@ -1,5 +1,6 @@
 import { createPublicKey, verify } from 'node:crypto';
 import { decode, decode32 } from '../../src/lib/base58.ts';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { sha256Hex, signupMessage } from '../../src/lib/signup-message.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import {
@@ -40,7 +41,7 @@ export async function provision(ctx: HostContext<SignupConfig>): Promise<void> {
   const { config, store, clock, use, http, blocks, onStart } = ctx;
   const accounts = use(accessAccounts);
   if (accounts === undefined)
-    throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
+    throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: EXIT.config });
   const admin = use(accessAdmin);
   const outcomes = ctx.metrics.counter('call_payments_total', 'payments of single calls, by outcome', ['outcome']);
   const calls = config.perCall.enabled
@@ -395,7 +396,7 @@ export function readTerms({
 }
 
 const refused = (problem: string) =>
-  new CodedError('SIGNUP_CONFIG', `${SIGNUP_ERRORS.SIGNUP_CONFIG}: ${problem}`, { exitCode: 78 });
+  new CodedError('SIGNUP_CONFIG', `${SIGNUP_ERRORS.SIGNUP_CONFIG}: ${problem}`, { exitCode: EXIT.config });
 
 const SIGN_UP: Tag = { name: 'Sign-up', description: 'API keys for payments on the chain' };
 const SHARED = { path: '/v0/signup', tag: SIGN_UP, auth: 'none', errors: 'plain' } as const;

@@ -1,7 +1,7 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { tableLines } from '../../src/lib/table-lines.ts';
 import { CodedError, type Command, type CommandIo } from '../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
-import { EXIT } from '../../src/runtime/errors.ts';
 import { SINK_COMMANDS } from './command-list.ts';
 import type { Sink } from './config.ts';
 import { usage } from './errors.ts';

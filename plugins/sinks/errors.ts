@@ -1,5 +1,5 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
-import { EXIT } from '../../src/runtime/errors.ts';
 
 /** Coded errors of this plugin. @public */
 export const SINK_ERRORS = {

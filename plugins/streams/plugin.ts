@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import {
   type FollowedSubscriptions,
   followedSubscriptions,
@@ -25,8 +26,6 @@ import { serveSockets } from './socket/line.ts';
 const SESSION_PING_MS = 30_000;
 /** How long streams have to send their status before the drain goes on. */
 const DRAIN_MS = 1_000;
-const EXIT_TEMPORARY = 75;
-const EXIT_CONFIG = 78;
 
 export function provision(ctx: HostContext<StreamsConfig>): void {
   ctx.checkConfig(() => void readTls(ctx.config));
@@ -111,7 +110,7 @@ export function provision(ctx: HostContext<StreamsConfig>): void {
     });
     const bound = await server.start().catch((error: unknown) => {
       throw new CodedError('STREAMS_LISTEN', `cannot listen on ${host}:${port} (${codeOf(error) ?? 'error'})`, {
-        exitCode: EXIT_TEMPORARY,
+        exitCode: EXIT.temporary,
       });
     });
     log.info({ host, port: bound, tls: tls !== null }, 'gRPC streams are served');
@@ -218,4 +217,4 @@ function readPem(name: string, path: string): Buffer {
 }
 
 const badTls = (problem: string) =>
-  new CodedError('STREAMS_TLS', problem, { exitCode: EXIT_CONFIG, facts: { path: 'streams.grpc.tls' } });
+  new CodedError('STREAMS_TLS', problem, { exitCode: EXIT.config, facts: { path: 'streams.grpc.tls' } });

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import { type Clock, CodedError, codeOf, type Log, type Metrics, type Random } from '../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
@@ -22,7 +23,7 @@ export function provision({
 }: HostContext<TracesConfig>): void {
   const { endpoint, caFile } = config;
   if (!config.enabled) return;
-  if (endpoint === null) throw new CodedError('TRACES_CONFIG', TRACES_ERRORS.TRACES_CONFIG, { exitCode: 78 });
+  if (endpoint === null) throw new CodedError('TRACES_CONFIG', TRACES_ERRORS.TRACES_CONFIG, { exitCode: EXIT.config });
   const tracer = createTracer({ config, clock, random, take: (span) => exporter.take(span) });
   const facts = {
     'service.version': version,

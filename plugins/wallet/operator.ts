@@ -1,4 +1,5 @@
 import { decode32 } from '../../src/lib/base58.ts';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import {
   type Clock,
   CodedError,
@@ -17,7 +18,6 @@ import type { Db, WalletRow } from './store/tables.ts';
 import { readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
 
 const MAX_SHOWN = 1_000;
-const EXIT_USAGE = 64;
 
 /** `parhelion wallet follow|unfollow|status|backfill`: on a stopped or a running daemon, which does the work. */
 export function followCommands(clock: Clock): readonly Command[] {
@@ -96,7 +96,7 @@ function addressOf(options: Readonly<Record<string, unknown>>): { readonly addre
   const key = decode32(address);
   if (key === null)
     throw new CodedError('WALLET_NO_ADDRESS', `'${address.slice(0, 64)}' is not a valid Solana address`, {
-      exitCode: EXIT_USAGE,
+      exitCode: EXIT.usage,
     });
   return { address, key };
 }
@@ -104,7 +104,7 @@ function addressOf(options: Readonly<Record<string, unknown>>): { readonly addre
 async function known({ store }: CommandIo, address: string): Promise<WalletRow> {
   const row = await readWallet(store.read as Db, address);
   if (row === undefined)
-    throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`, { exitCode: EXIT_USAGE });
+    throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`, { exitCode: EXIT.usage });
   return row;
 }
 

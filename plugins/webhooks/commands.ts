@@ -1,3 +1,4 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { tableLines, timeText } from '../../src/lib/table-lines.ts';
 import { CodedError, type Command, type CommandIo, RequestError } from '../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../src/ports/access.ts';
@@ -48,8 +49,6 @@ const withRefusals = (command: Command): Command => ({
     }
   },
 });
-
-const EXIT_TEMPORARY = 75;
 
 function createCommand({ context }: CommandParts): Command {
   return {
@@ -106,7 +105,7 @@ function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
           'WEBHOOKS_TEST_FAILED',
           `the receiver did not accept it: ${answer} after ${durationMs} ms`,
           {
-            exitCode: EXIT_TEMPORARY,
+            exitCode: EXIT.temporary,
           },
         );
       if (options['json'] !== true) io.line(`delivered: ${answer} after ${durationMs} ms`);
@@ -487,9 +486,7 @@ export interface CommandParts {
 
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-const EXIT_USAGE = 64;
-
-const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', message, { exitCode: EXIT_USAGE });
+const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', message, { exitCode: EXIT.usage });
 
 /** The text of an option; undefined when it was not given. */
 function textOption(options: Options, name: string): string | undefined {

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
+import { codeOf, EXIT, messageOf } from '../../src/lib/coded-error.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import { callPeer } from '../../src/runtime/call-peer.ts';
 import { secretKey, signBody } from './delivery/send.ts';
@@ -36,7 +36,6 @@ interface Listener {
 const MAX_BYTES = 16 * 1024 * 1024;
 const FORWARD_MS = 30_000;
 const MAX_CONNECTIONS = 256;
-const EXIT_TEMPORARY = 75;
 const UNREACHED = 502;
 const TOO_LARGE = 413;
 
@@ -52,7 +51,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
         new CodedError(
           'WEBHOOKS_LISTEN',
           `cannot listen on ${options.host}:${options.port}: ${codeOf(cause) === 'EADDRINUSE' ? 'another process has it; choose another --port' : messageOf(cause)}`,
-          { cause, exitCode: EXIT_TEMPORARY },
+          { cause, exitCode: EXIT.temporary },
         ),
       ),
     );

@@ -1,7 +1,9 @@
 /** Notices as e-mails, over the operator's server. The library is loaded with the first one. */
+
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { rootCertificates } from 'node:tls';
+import { EXIT } from '../../src/lib/coded-error.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import { loadOptional } from '../../src/runtime/optional-package.ts';
 import { WEBHOOKS_ERRORS, type WebhooksConfig } from './config.ts';
@@ -34,11 +36,9 @@ interface Nodemailer {
 
 const PACKAGE = { name: 'nodemailer', version: '10.6.0' };
 const PORTS = { 'smtp:': 587, 'smtps:': 465 } as const;
-/** EX_CONFIG of sysexits, as for other configuration errors. */
-const EXIT_CONFIG = 78;
 
 const refused = (reason: string): CodedError =>
-  new CodedError('WEBHOOKS_EMAIL', `${WEBHOOKS_ERRORS.WEBHOOKS_EMAIL}: ${reason}`, { exitCode: EXIT_CONFIG });
+  new CodedError('WEBHOOKS_EMAIL', `${WEBHOOKS_ERRORS.WEBHOOKS_EMAIL}: ${reason}`, { exitCode: EXIT.config });
 
 interface MailServer {
   readonly host: string;

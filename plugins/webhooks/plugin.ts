@@ -1,3 +1,4 @@
+import { EXIT } from '../../src/lib/coded-error.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
 import { type ChainId, CodedError } from '../../src/plugin/plugin.ts';
 import {
@@ -217,9 +218,6 @@ function checkOperational(operational: WebhooksConfig['operational'], client: Pi
   const reason = operational === null ? null : client.refusal(operational.url);
   if (reason === null) return;
   throw new CodedError('WEBHOOKS_OPERATIONAL_URL', `${WEBHOOKS_ERRORS.WEBHOOKS_OPERATIONAL_URL}: ${reason}`, {
-    exitCode: EXIT_CONFIG,
+    exitCode: EXIT.config,
   });
 }
-
-/** EX_CONFIG of sysexits, as for other configuration errors. */
-const EXIT_CONFIG = 78;

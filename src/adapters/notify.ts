@@ -1,8 +1,7 @@
 import { execFile } from 'node:child_process';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { InheritedSockets, Notice, Notify } from '../ports/processes.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { EXIT } from '../runtime/errors.ts';
 
 /** Notices that wait while another one is sent; more are dropped. */
 const MAX_WAITING = 32;

@@ -1,10 +1,9 @@
 import type { ExpressionBuilder } from 'kysely';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Queries, StoreTx } from '../ports/store.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { type FollowTables, followTables, type HeaderRow, MAIN } from './tables.ts';
 
 /** A block by the two things that identify it. */

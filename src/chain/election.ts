@@ -1,9 +1,8 @@
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Queries, Store, StoreTx } from '../ports/store.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { withDeadline } from '../runtime/waiting.ts';
 import { followTables, type LeaderRow } from './tables.ts';
 

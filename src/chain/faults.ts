@@ -1,7 +1,6 @@
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { DeadlinePassed, withDeadline } from '../runtime/waiting.ts';
 import type { RunningCall } from './state.ts';
 

@@ -1,9 +1,8 @@
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { isSameChain, moveChain } from './commit.ts';
 import { commitmentOf } from './consensus.ts';
 import {

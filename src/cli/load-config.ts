@@ -8,8 +8,7 @@ import { fillDefaults, hasFormat, mapTexts, resolvePaths } from '../config/node.
 import type { ConfigProblem } from '../config/validate.ts';
 import { type FoundPlugin, findPlugins, withNeeded } from '../daemon/registry.ts';
 import { readTlsFiles } from '../http/tls-files.ts';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { CliIo, CommandValues } from './command.ts';
 import { builtInDir, packageDirs } from './package-files.ts';
 

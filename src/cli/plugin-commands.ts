@@ -1,10 +1,9 @@
 import { createSystemClock } from '../adapters/clock.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { type FoundPlugin, withProviders } from '../daemon/registry.ts';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import type { CommandDescription } from '../plugin/host.ts';
 import type { CommandIo } from '../plugin/plugin.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { type CliCommand, type CliIo, type CommandValues, createProgress } from './command.ts';
 import { loadCliConfig } from './load-config.ts';
 import type { OfflineAssembly } from './offline.ts';

@@ -1,15 +1,14 @@
 import { Command, CommanderError, Option } from 'commander';
-import { CodedError, messageOf } from '../lib/coded-error.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { CodedError, EXIT, messageOf } from '../lib/coded-error.ts';
 import { type CliCommand, type CliIo, type CommandFlag, type CommandValues, commonFlags } from './command.ts';
 import { commandTable } from './command-table.ts';
 import { versionText } from './package-files.ts';
 
 const EXIT_CODES = `
-Exit codes: 0 done, 57 the database is of a newer version, 64 wrong usage, 70 a bug, 75 temporary (an upstream,
-the database or the daemon does not answer, the disk is full), 78 configuration.`;
+Exit codes: 0 done, 1 what was checked is not as it should be, 57 the database is of a newer version, 64 wrong usage,
+70 a bug, 75 temporary (an upstream, the database or the daemon does not answer, the disk is full), 78 configuration.`;
 
-/** Runs one command line and returns the exit code: 0, 57, 64, 70, 75 or 78. */
+/** Runs one command line and returns the exit code: 0, 1, 57, 64, 70, 75 or 78. */
 export async function runCli(given: readonly string[], io: CliIo): Promise<number> {
   // `help keys create` is `keys create --help`.
   const args = given[0] === 'help' ? [...given.slice(1), '--help'] : given;

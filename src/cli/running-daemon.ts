@@ -3,9 +3,8 @@ import { get, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { Readiness } from '../http/health.ts';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import { ROLES, type Role } from '../ports/daemon-view.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 
 /** Data of a running daemon for commands on the same machine. */

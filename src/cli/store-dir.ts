@@ -1,8 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LoadedConfig } from '../config/load.ts';
-import { CodedError, codeOf } from '../lib/coded-error.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { CodedError, codeOf, EXIT } from '../lib/coded-error.ts';
 import { chooseUpstream } from './load-config.ts';
 import { findRunFile } from './running-daemon.ts';
 

@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { TObject } from '@sinclair/typebox';
-import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { isPlainSchema } from '../lib/plain-schema.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { type CoreConfig, coreConfig } from './core.ts';
 import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
 import { acceptsPlain } from './formats.ts';

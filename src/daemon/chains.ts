@@ -1,4 +1,4 @@
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import { OWN_WORK } from '../ports/access.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
@@ -6,7 +6,6 @@ import type { Bus } from '../ports/processes.ts';
 import type { Migration, Queries, Store } from '../ports/store.ts';
 import type { Log } from '../ports/telemetry.ts';
 import type { UpstreamPool } from '../ports/upstream.ts';
-import { EXIT } from '../runtime/errors.ts';
 import type { AssembledChain } from './assemble.ts';
 import type { FollowerView } from './parts.ts';
 import { TOPICS } from './remote.ts';

@@ -1,10 +1,9 @@
 import { createElection } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Store } from '../ports/store.ts';
 import type { Metrics } from '../ports/telemetry.ts';
-import { EXIT } from '../runtime/errors.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
 import { createAnnouncer, type FollowerRun } from './chains.ts';
 import { createElectedFollower } from './elected-follower.ts';

@@ -1,8 +1,7 @@
 import type { CoreConfig } from '../config/core.ts';
-import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { DeadlinePassed, withDeadline } from '../runtime/waiting.ts';
 import type { ProvisionedPlugin } from './provision.ts';
 

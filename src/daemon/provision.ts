@@ -1,6 +1,6 @@
 import type { CoreConfig } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import type {
   BlockListener,
@@ -32,7 +32,6 @@ import type { ProvidedService, ServiceToken } from '../ports/service.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import type { Log, Metrics, Tracer } from '../ports/telemetry.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { startEvery } from '../runtime/waiting.ts';
 
 /** Shared by all plugins. */

@@ -6,13 +6,12 @@ import type { TObject } from '@sinclair/typebox';
 import type { CoreConfig } from '../config/core.ts';
 import type { PluginEntry } from '../config/load.ts';
 import { coreSections, sectionProblems } from '../config/schema.ts';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import { nearest } from '../lib/nearest.ts';
 import type { HostPluginDefinition } from '../plugin/host.ts';
 import { API_VERSION } from '../plugin/version.ts';
 import type { Roles } from '../ports/daemon-view.ts';
-import { EXIT } from '../runtime/errors.ts';
 
 export interface FoundPlugin {
   readonly id: string;

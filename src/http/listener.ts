@@ -8,7 +8,7 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { ListenHandle } from '../ports/processes.ts';
 import { callPeer } from '../runtime/call-peer.ts';
 import type { HttpMeter } from './meter.ts';
@@ -116,7 +116,10 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
 async function refusalOf(error: Error, target: ListenTarget): Promise<CodedError> {
   const isTaken = codeOf(error) === 'EADDRINUSE';
   const fail = (text: string) =>
-    new CodedError(isTaken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 });
+    new CodedError(isTaken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, {
+      cause: error,
+      exitCode: EXIT.temporary,
+    });
   if (!('host' in target)) {
     const where = 'fd' in target ? `descriptor ${target.fd}` : 'a listener of the main process';
     return fail(isTaken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`);

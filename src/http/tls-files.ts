@@ -2,8 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { apiProcesses, type CoreConfig, type TlsSection } from '../config/core.ts';
-import { CodedError, codeOf } from '../lib/coded-error.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { CodedError, codeOf, EXIT } from '../lib/coded-error.ts';
 
 /** Older protocol versions are insecure. */
 export const MIN_TLS_VERSION = 'TLSv1.2';

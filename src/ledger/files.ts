@@ -1,8 +1,7 @@
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
-import { EXIT } from '../runtime/errors.ts';
 
 /** Names of the files of a ledger, and the errors of all that touches them. */
 

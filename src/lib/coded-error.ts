@@ -1,9 +1,12 @@
+/** Exit codes of the process. `negative`: a command has checked something, and it is not as it should be. */
+export const EXIT = { ok: 0, negative: 1, schemaNewer: 57, usage: 64, bug: 70, temporary: 75, config: 78 } as const;
+
 /** Additional data of an error. No secrets: all of it can reach a log line or a client. */
 export interface CodedErrorOptions {
   readonly cause?: unknown;
   /** Plain facts for the log and for `data.details`, such as a slot or a config path. */
   readonly facts?: Readonly<Record<string, unknown>>;
-  /** Exit code when the error ends the process (0, 57, 64, 70, 75, 78). */
+  /** When the error ends the process: one of `EXIT`. */
   readonly exitCode?: number;
   /** Whether the same call may succeed later without any change. */
   readonly retryable?: boolean;

@@ -10,7 +10,7 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import {
   LIGHT_COMPRESSION_PROGRAM,
   LIGHT_REGISTRY_PROGRAM,
@@ -246,7 +246,7 @@ export function findLightAssets(asked: string | false | null | undefined): strin
   if (asked === false) return null;
   if (typeof asked === 'string') {
     if (!existsSync(join(asked, 'bin')) || !existsSync(join(asked, 'accounts'))) {
-      throw new CodedError('LOCAL_BAD_PROGRAM', `no folders bin and accounts in ${asked}`, { exitCode: 78 });
+      throw new CodedError('LOCAL_BAD_PROGRAM', `no folders bin and accounts in ${asked}`, { exitCode: EXIT.config });
     }
     return asked;
   }

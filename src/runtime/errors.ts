@@ -1,8 +1,5 @@
 import { codeOf } from '../lib/coded-error.ts';
 
-/** Exit codes of the process. */
-export const EXIT = { ok: 0, schemaNewer: 57, usage: 64, bug: 70, temporary: 75, config: 78 } as const;
-
 /**
  * All coded errors of kernel and adapters, with their meanings. A test compares this table with the codes that the source throws. Plugins
  * have separate tables.

@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { BlockList } from 'node:net';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import { ipFamily } from '../lib/ip-family.ts';
 import { derived } from '../lib/reloadable.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { EXIT } from './errors.ts';
 
 export interface Cidr {
   readonly address: string;

@@ -1,6 +1,5 @@
 import { closeSync, openSync } from 'node:fs';
-import { CodedError, codeOf } from '../lib/coded-error.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { CodedError, codeOf, EXIT } from '../lib/coded-error.ts';
 
 /** Opening a database needs three; a margin, because other code opens and closes files concurrently. */
 const PROBED = 16;

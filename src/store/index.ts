@@ -1,7 +1,6 @@
 import { join, resolve } from 'node:path';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../lib/coded-error.ts';
 import type { Store } from '../ports/store.ts';
-import { EXIT } from '../runtime/errors.ts';
 import type { WriteLock } from './write-lock.ts';
 
 export interface StoreConfig {

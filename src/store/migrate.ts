@@ -1,10 +1,9 @@
 import { sql } from 'kysely';
 import type { CoreConfig } from '../config/core.ts';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Migration, MigrationScope, Queries, Store, StoreTx } from '../ports/store.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { EXIT } from '../runtime/errors.ts';
 
 export interface MigrateOptions {
   /** Returns the steps that would run, and changes nothing. */

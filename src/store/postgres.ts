@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Kysely, type QueryResult } from 'kysely';
 import type pg from 'pg';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import type { SqlValue, Store, StoreTx } from '../ports/store.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { backoffMs } from '../runtime/waiting.ts';
 import { isDescriptorCode, outOfDescriptors } from './descriptors.ts';
 import {

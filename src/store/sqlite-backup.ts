@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
 import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import { EXIT } from '../runtime/errors.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
 import { libraryPath, openDatabase, prepareFiles, sqliteError } from './sqlite-connection.ts';
 
 export interface CopyFileOptions {

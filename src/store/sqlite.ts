@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
 import { Kysely } from 'kysely';
-import { CodedError, codeOf } from '../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT } from '../lib/coded-error.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
-import { EXIT } from '../runtime/errors.ts';
 import { backoffMs } from '../runtime/waiting.ts';
 import {
   createSqliteConnection,

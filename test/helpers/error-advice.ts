@@ -168,6 +168,7 @@ export function adviceFor(code: string): string | null {
 
 export const EXIT_ADVICE: Readonly<Record<string, readonly [meaning: string, toDo: string]>> = {
   ok: ['success, or stopped on request', ''],
+  negative: ['what a command checked is not as it should be', 'its output says what'],
   schemaNewer: ['the store was migrated by a newer version', 'run that version, or restore a backup from before'],
   usage: ['the command line is wrong', '`--help` of the command'],
   bug: ['an unexpected error', 'report it with the log line'],

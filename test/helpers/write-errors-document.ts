@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { runInNewContext } from 'node:vm';
 import ts from 'typescript';
 import { faultOf } from '../../src/http/errors.ts';
-import { CodedError } from '../../src/lib/coded-error.ts';
+import { CodedError, EXIT } from '../../src/lib/coded-error.ts';
 import { GateRefusal, type GateRefusalReason, RPC_CODES } from '../../src/plugin/request.ts';
-import { ERRORS, EXIT } from '../../src/runtime/errors.ts';
+import { ERRORS } from '../../src/runtime/errors.ts';
 import { adviceFor, EXIT_ADVICE, REFUSAL_ADVICE, RPC_ADVICE } from './error-advice.ts';
 import { listFiles } from './list-files.ts';
 import { findProjectRoot } from './project-root.ts';
@@ -44,16 +44,19 @@ function exitCodes(): ReadonlyMap<string, ReadonlySet<number>> {
   const found = new Map<string, Set<number>>();
   const note = (errorCode: string, exit: number) => found.set(errorCode, (found.get(errorCode) ?? new Set()).add(exit));
   for (const folder of ['src', 'plugins']) {
-    for (const path of listFiles(root + folder, (name) => name.endsWith('.ts'))) {
+    for (const path of listFiles(root + folder, (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))) {
       const text = readFileSync(path, 'utf8');
       if (!text.includes('new CodedError(')) continue;
       const visit = (node: ts.Node): void => {
         if (ts.isNewExpression(node) && node.expression.getText() === 'CodedError') {
           const [name, , options] = (node.arguments ?? []).map((argument) => argument.getText());
-          const exit = /exitCode: (?:EXIT\.(\w+)|(\d+))/.exec(options ?? '');
-          const value = exit === null ? null : Number(exit[2] ?? EXIT[exit[1] as keyof typeof EXIT]);
-          for (const [errorCode] of (name ?? '').matchAll(/[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+/g)) {
-            if (value !== null) note(errorCode, value);
+          for (const [, exit = ''] of (options ?? '').matchAll(/exitCode: ([^,}]+)/g)) {
+            const codes = [...exit.matchAll(/\bEXIT\.(\w+)/g)].map(([, which]) => EXIT[which as keyof typeof EXIT]);
+            // A number, or a constant of the file's own, would be missing in the table.
+            if (/\b[A-Z\d_]+\b/.test(exit.replaceAll(/\bEXIT\.\w+/g, '')))
+              throw new Error(`${path}: ${name} ends with ${exit}; take the code from EXIT`);
+            for (const [errorCode] of (name ?? '').matchAll(/[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+/g))
+              for (const value of codes) note(errorCode, value);
           }
         }
         ts.forEachChild(node, visit);

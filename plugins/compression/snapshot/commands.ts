@@ -7,6 +7,7 @@ import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import {
   type ChainReader,
   type Clock,
@@ -51,7 +52,7 @@ function saveCommand(parts: SnapshotCommandParts): Command {
       const { signal } = new AbortController();
       const saved = await saveNow({ ...parts, store: io.store }, folderOf(parts, options), signal);
       if (saved === null)
-        throw new CodedError('COMPRESSION_SNAPSHOT_EMPTY', 'nothing is indexed yet', { exitCode: 75 });
+        throw new CodedError('COMPRESSION_SNAPSHOT_EMPTY', 'nothing is indexed yet', { exitCode: EXIT.temporary });
       if (options['json'] === true) io.json(saved);
       else io.line(`${saved.file}: slot ${saved.slot}, ${saved.rows} rows, ${saved.bytes} bytes`);
     },
@@ -145,7 +146,7 @@ function folderOf({ config }: SnapshotCommandParts, options: Options): string {
   return folder;
 }
 
-const usage = (message: string) => new CodedError('COMPRESSION_USAGE', message, { exitCode: 64 });
+const usage = (message: string) => new CodedError('COMPRESSION_USAGE', message, { exitCode: EXIT.usage });
 
 /** Downloads a snapshot from another daemon into a temporary file. Errors: COMPRESSION_SNAPSHOT_FETCH. */
 export async function fetchSnapshot(url: string): Promise<{ readonly file: string; remove(): Promise<void> }> {
@@ -162,7 +163,10 @@ export async function fetchSnapshot(url: string): Promise<{ readonly file: strin
     return { file, remove };
   } catch (cause) {
     await remove();
-    throw new CodedError('COMPRESSION_SNAPSHOT_FETCH', 'the snapshot cannot be downloaded', { cause, exitCode: 75 });
+    throw new CodedError('COMPRESSION_SNAPSHOT_FETCH', 'the snapshot cannot be downloaded', {
+      cause,
+      exitCode: EXIT.temporary,
+    });
   }
 }
 
@@ -199,7 +203,10 @@ export async function serveSnapshots(
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
       reject(
-        new CodedError('COMPRESSION_SNAPSHOT_LISTEN', 'the address cannot be listened on', { cause, exitCode: 75 }),
+        new CodedError('COMPRESSION_SNAPSHOT_LISTEN', 'the address cannot be listened on', {
+          cause,
+          exitCode: EXIT.temporary,
+        }),
       ),
     );
     server.listen(address.port, address.host, resolve);

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import { CodedError, type Random, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
@@ -81,7 +82,7 @@ export async function loadSnapshot(parts: LoadParts, file: string): Promise<Load
 function checkOrigin({ chain, programId, schema }: LoadParts, header: SnapshotHeader): void {
   const foreign = (what: string, theirs: unknown, ours: unknown) =>
     new CodedError('COMPRESSION_SNAPSHOT_FOREIGN', `the snapshot is of another ${what}: ${theirs}, and not ${ours}`, {
-      exitCode: 78,
+      exitCode: EXIT.config,
     });
   if (header.programId !== programId) throw foreign('program', header.programId, programId);
   if (header.schema !== schema) throw foreign('step of the schema', header.schema, schema);
@@ -123,7 +124,7 @@ async function compareRoots(
 
 const wrong = ({ key, seq }: TreeRow, how: string) =>
   new CodedError('COMPRESSION_SNAPSHOT_WRONG', `the root of tree ${encode32(key)} at sequence ${seq} ${how}`, {
-    exitCode: 78,
+    exitCode: EXIT.config,
   });
 
 /** Returns the newest slot of the removed rows. */
@@ -132,7 +133,7 @@ async function makeRoom({ replaces }: LoadParts, { db }: StoreTx): Promise<numbe
   const head = await own.selectFrom('compression_head').select('slot').executeTakeFirst();
   if (!replaces && head !== undefined)
     throw new CodedError('COMPRESSION_SNAPSHOT_IN_USE', 'the store holds compressed accounts already; see --replace', {
-      exitCode: 64,
+      exitCode: EXIT.usage,
     });
   for (const { name } of snapshotTables()) await own.deleteFrom(name).execute();
   await own.deleteFrom('compression_undo').execute();

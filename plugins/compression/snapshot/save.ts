@@ -2,6 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type RawBuilder, sql } from 'kysely';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import {
   type ChainReader,
   type Clock,
@@ -336,7 +337,7 @@ export function unpackRows(content: Buffer, columns: number): SqlValue[][] {
 
 export const damaged = (why: string, cause?: unknown) =>
   new CodedError('COMPRESSION_SNAPSHOT_DAMAGED', `the snapshot cannot be read: ${why}`, {
-    exitCode: 78,
+    exitCode: EXIT.config,
     ...(cause === undefined ? {} : { cause }),
   });
 

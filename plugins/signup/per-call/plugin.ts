@@ -1,6 +1,7 @@
 /** Adds calls that are paid one by one. The package and the chain are asked when the daemon starts. */
+
 import { decode32 } from '../../../src/lib/base58.ts';
-import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
+import { codeOf, EXIT, messageOf } from '../../../src/lib/coded-error.ts';
 import type { HostContext } from '../../../src/plugin/host.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { type AccessAccounts, accessCharges } from '../../../src/ports/access.ts';
@@ -33,7 +34,8 @@ export async function addPerCall(
   const price = creditPrice(accounts, plan);
   const chain = ctx.chain('main');
   const charges = ctx.use(accessCharges);
-  if (charges === undefined) throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
+  if (charges === undefined)
+    throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: EXIT.config });
   const source = { config, dataDir: core.dataDir, clock, randomBytes: (count: number) => random.bytes(count) };
   let treasury: string | null = config.treasury;
   const terms: CallTerms = {

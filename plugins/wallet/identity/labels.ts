@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { type Clock, CodedError, type Log, type Metrics, messageOf } from '../../../src/plugin/plugin.ts';
 import {
@@ -44,7 +45,6 @@ interface LabelsParts {
   readonly metrics: Metrics;
 }
 
-const CONFIG = 78;
 /** Conflicts that are logged individually per load. */
 const LOGGED_CLASHES = 10;
 
@@ -109,7 +109,7 @@ export function createLabels(parts: LabelsParts): Labels {
         throw new CodedError(
           'WALLET_LABELS_UNREADABLE',
           `${WALLET_ERRORS.WALLET_LABELS_UNREADABLE}: ${messageOf(error)}`,
-          { exitCode: CONFIG, cause: error },
+          { exitCode: EXIT.config, cause: error },
         );
       }
       watch();

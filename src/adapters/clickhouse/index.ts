@@ -1,10 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { join } from 'node:path';
 import type { Pool } from 'undici';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { ArchiveEngine } from '../../ports/ledger.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import { makeFolder } from '../../runtime/make-folder.ts';
 import { patientConnector } from '../http-sockets.ts';
 import { undici } from '../undici.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { rootCertificates } from 'node:tls';
 import type { buildConnector, Dispatcher, Pool } from 'undici';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type {
@@ -130,7 +130,7 @@ function readPem(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new CodedError('CONFIG_UNREADABLE', `${path}: ${messageOf(cause)}`, { cause, exitCode: 78 });
+    throw new CodedError('CONFIG_UNREADABLE', `${path}: ${messageOf(cause)}`, { cause, exitCode: EXIT.config });
   }
 }
 

@@ -1,5 +1,5 @@
 import { BlockList } from 'node:net';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import { ipFamily } from '../../lib/ip-family.ts';
 import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
@@ -173,7 +173,8 @@ function parseCidr(entry: string): Cidr {
   const prefix = size === undefined ? width : /^\d{1,3}$/.test(size) ? Number(size) : -1;
   // A mapped network has a prefix length of the wrong family, and a zone is local to one host.
   const odd = plain === null || plain.text !== network || rest.length > 0 || prefix < 0 || prefix > width;
-  if (odd) throw new CodedError('CONFIG_INVALID', `'${entry}' is not a network in CIDR notation`, { exitCode: 78 });
+  if (odd)
+    throw new CodedError('CONFIG_INVALID', `'${entry}' is not a network in CIDR notation`, { exitCode: EXIT.config });
   return { ...plain, prefix };
 }
 

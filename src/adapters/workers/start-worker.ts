@@ -1,10 +1,9 @@
 import { fork, type SendHandle } from 'node:child_process';
 import { Socket } from 'node:net';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Role } from '../../ports/daemon-view.ts';
 import type { ApiProcess, HandedSocket, ListenHandle, WorkerHandle } from '../../ports/processes.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import { startThread } from '../../runtime/start-thread.ts';
 import type { ApiHub } from './api-process.ts';
 import { fromErrorData, type LogWritten, type ToApiProcess, type WorkerCommand, type WorkerMessage } from './wire.ts';

@@ -1,8 +1,7 @@
 import { coreConfig } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import { type FoundPlugin, withProviders } from '../../daemon/registry.ts';
-import { CodedError } from '../../lib/coded-error.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import type { CliIo, RunCommand } from '../command.ts';
 import { changedSections, chooseUpstream, loadCliConfig } from '../load-config.ts';
 

@@ -1,8 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { dumpConfig } from '../../config/document.ts';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { makeFolder } from '../../runtime/make-folder.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';

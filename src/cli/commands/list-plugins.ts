@@ -1,5 +1,5 @@
+import { EXIT } from '../../lib/coded-error.ts';
 import type { Contribution } from '../../plugin/host.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

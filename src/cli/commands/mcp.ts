@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { callPeer } from '../../runtime/call-peer.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { isSafeAddress } from '../safe-address.ts';
 

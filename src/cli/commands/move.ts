@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { tableLines } from '../../lib/table-lines.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
 import { applyPlan, type MoveResult, switchOver, verifyMove } from '../move/apply.ts';
 import { type CostReport, costOf, PRICES, readPrices } from '../move/cost.ts';
@@ -17,7 +16,6 @@ const HOSTED = {
 } as const;
 const DEFAULT_STATE = 'parhelion-move.json';
 const DEFAULT_INTERVAL_S = 60;
-const EXIT_FAILING = 1;
 /** What the service says in the plan is shortened for a terminal. */
 const LISTED = 200;
 
@@ -81,7 +79,7 @@ export const verify: RunCommand = async (values, io) => {
     const count = (wanted: string) => results.filter(({ verdict }) => verdict === wanted).length;
     io.out(`${count('delivers')} deliver, ${count('silent')} are silent, ${count('off')} are off, ${failing} fail`);
   }
-  return failing === 0 ? EXIT.ok : EXIT_FAILING;
+  return failing === 0 ? EXIT.ok : EXIT.negative;
 };
 
 /** Dollars there and here for one month of usage. */

@@ -1,5 +1,5 @@
 import { openApiDocument } from '../../http/index.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import { EXIT } from '../../lib/coded-error.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

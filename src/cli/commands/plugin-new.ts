@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { CodedError } from '../../lib/coded-error.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import type { RunCommand } from '../command.ts';
 import { packageRoot } from '../package-files.ts';
 

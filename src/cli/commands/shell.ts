@@ -1,4 +1,4 @@
-import { EXIT } from '../../runtime/errors.ts';
+import { EXIT } from '../../lib/coded-error.ts';
 import { type CliCommand, type CommandFlag, commonFlags, type RunCommand } from '../command.ts';
 import { readVersion } from '../package-files.ts';
 

@@ -1,10 +1,9 @@
 import type { ReloadReport } from '../../http/admin.ts';
 import type { Readiness } from '../../http/health.ts';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { lagSeconds } from '../../lib/slot-length.ts';
 import type { ChainStatus } from '../../ports/chain.ts';
 import { ROLES } from '../../ports/daemon-view.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import type { CliIo, RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { askDaemon, askReadiness, needRunFiles, type RunFile } from '../running-daemon.ts';

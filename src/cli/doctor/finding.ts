@@ -1,5 +1,4 @@
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 
 /** One line of the report. */
 export interface Finding {

@@ -2,9 +2,8 @@
  * Brings our webhooks to what the plan wants, however often it runs and wherever it was killed. Ours have no mark of where they come from:
  * what was `creating` is found again by its content, each of ours for one of theirs.
  */
-import { CodedError, codeOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import { fingerprintOf, isLabelledOtherwise, type PlannedWebhook, planHelius, type WantedWebhook } from './hosted.ts';
 import type { Service } from './service.ts';
 import type { createSecrets, MoveState } from './state.ts';

@@ -1,6 +1,5 @@
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
-import { EXIT } from '../../runtime/errors.ts';
 
 export interface PricePlan {
   readonly name: string;

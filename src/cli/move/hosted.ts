@@ -4,9 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { decode32 } from '../../lib/base58.ts';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import type { Service } from './service.ts';
 
 /** A webhook as `POST /v0/webhooks` takes it. */

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { callPeer } from '../../runtime/call-peer.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import { backoffMs, retryAfterMs } from '../../runtime/waiting.ts';
 import { isSafeAddress } from '../safe-address.ts';
 

@@ -8,9 +8,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
-import { EXIT } from '../../runtime/errors.ts';
 
 /**
  * `creating`: about to be created, or created while the answer was lost; the next run looks for it. `created`: `ours` is its webhook.

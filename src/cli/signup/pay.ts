@@ -9,10 +9,9 @@ import {
   TransactionInstruction,
 } from '@solana/web3.js';
 import { encode64 } from '../../lib/base58.ts';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { byteList } from '../../lib/json.ts';
 import { callPeer } from '../../runtime/call-peer.ts';
-import { EXIT } from '../../runtime/errors.ts';
 import { decodeMint } from '../../solana/accounts/token.ts';
 import { ASSOCIATED_TOKEN_PROGRAM } from '../../solana/programs.ts';
 

@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { deserialize, serialize } from 'node:v8';
-import { CodedError } from '../../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import { decodeTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import type { Bank, KeptChain } from './bank.ts';
@@ -85,7 +85,7 @@ function unreadable(path: string, reason: string): CodedError {
   return new CodedError(
     'LOCAL_CHAIN_FILE',
     `the local chain cannot be continued from ${path}: ${reason}. Delete its folder for a new chain`,
-    { exitCode: 78 },
+    { exitCode: EXIT.config },
   );
 }
 

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import { encode32 } from '../../lib/base58.ts';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
 import type * as Litesvm from './litesvm.ts';
 import type { ChainTransaction } from './transaction.ts';
 
@@ -245,7 +245,7 @@ function missing(name: string, reason: string, cause?: unknown): CodedError {
   return new CodedError(
     'LOCAL_ENGINE_MISSING',
     `the native engine of the local chain, the package ${name}, could not be loaded (${reason}). Install it (npm install ${name}@1.5.0), or name a real node: SOLANA_RPC_URL=... or upstream.urls`,
-    { cause, exitCode: 78 },
+    { cause, exitCode: EXIT.config },
   );
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { parse } from 'yaml';
 import { localChainBanner, welcome } from '../../../src/cli/local-chain.ts';
-import { EXIT } from '../../../src/runtime/errors.ts';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import { cliArguments, runCommand } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { commandsOf, docsBlock, guideText, readmeBlock, readmeBlocks, readmeText } from '../../helpers/readme.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { type CoreConfig, coreConfig } from '../../../src/config/core.ts';
-import { EXIT } from '../../../src/runtime/errors.ts';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import { missingProgram, root } from './harness.ts';
 
 const folder = join(root, 'systemd');

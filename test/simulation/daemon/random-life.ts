@@ -1,5 +1,5 @@
 import type { CodedError } from '../../../src/lib/coded-error.ts';
-import { EXIT } from '../../../src/runtime/errors.ts';
+import { EXIT } from '../../../src/lib/coded-error.ts';
 import { listOf } from '../follower/fake-accounts.ts';
 import { honest } from '../follower/fake-node.ts';
 import { misbehave, positionFault } from '../follower/random-run.ts';

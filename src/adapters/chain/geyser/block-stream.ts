@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import type { CoreConfig } from '../../../config/core.ts';
-import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockStream, StreamEnd, StreamOptions } from '../../../ports/chain.ts';
 import type { Log } from '../../../ports/telemetry.ts';
-import { EXIT } from '../../../runtime/errors.ts';
 import { decodeBlockText } from '../../../solana/decode/decode-block.ts';
 import { rpcFormOf, type StreamUpdate } from './rpc-form.ts';
 

@@ -1,11 +1,10 @@
 import type { CoreConfig } from '../../../config/core.ts';
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../../../ports/block.ts';
 import type { AskOptions, BlockAnswer, BlockStream } from '../../../ports/chain.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log, Metrics } from '../../../ports/telemetry.ts';
 import type { UpstreamPool, UpstreamQuorum } from '../../../ports/upstream.ts';
-import { EXIT } from '../../../runtime/errors.ts';
 import { type Agreement, Votes } from '../../../runtime/votes.ts';
 import { backoffMs, orAborted } from '../../../runtime/waiting.ts';
 

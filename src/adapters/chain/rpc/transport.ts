@@ -1,13 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
-import { CodedError, codeOf } from '../../../lib/coded-error.ts';
+import { CodedError, codeOf, EXIT } from '../../../lib/coded-error.ts';
 import { admits } from '../../../lib/fair-share.ts';
 import { lazy } from '../../../lib/lazy.ts';
 import { OWN_WORK, type Tenant } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
-import { EXIT } from '../../../runtime/errors.ts';
 import { patientConnector } from '../../http-sockets.ts';
 import { undici } from '../../undici.ts';
 
