@@ -3,7 +3,6 @@ import { CodedError } from '../../src/plugin/plugin.ts';
 
 /** Coded errors of this plugin. @public */
 export const SINK_ERRORS = {
-  SINKS_MOVED: 'another writer has written to the target since its position was read; the position is read again',
   SINKS_OTHER_CHAIN: 'the target has rows of another chain; use another target',
   SINKS_REFUSED: 'the target cannot take these rows: it has those of a newer version, or its settings are wrong',
   SINKS_UNREACHABLE: 'the target does not answer, or a write to it failed; it is tried again',

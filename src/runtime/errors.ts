@@ -50,6 +50,7 @@ export const ERRORS = {
   LEDGER_FULL: 'the disk of the ledger is full; the follower waits',
   LEDGER_EXPORT: 'files of the ledger for other programs cannot be written, or the range is not final yet',
   LEDGER_IMPORT: 'a CAR file is damaged, its blocks do not fit the ledger, or the ledger is full',
+  SINKS_MOVED: 'another writer has written to the target since its position was read; the position is read again',
   ARCHIVE_UNREACHABLE: 'the archive does not answer, or its engine does not start',
   ARCHIVE_REFUSED: 'the archive refuses a statement',
   CHAIN_UNREACHABLE: 'no upstream answered',
