@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import {
   type AddressTransaction,
@@ -338,10 +338,12 @@ function Transactions({
 function WalletView(props: PageProps) {
   // The plugin that decodes transactions has both.
   const { hasInterfaces } = useWorld();
+  // Without the plugin of wallets there are no balances, now or earlier.
+  const [hasBalances, setHasBalances] = useState(false);
   return (
     <>
-      <Tokens {...props} />
-      <BalancePlot project={props.project} address={props.address} />
+      <Tokens {...props} onFound={() => setHasBalances(true)} />
+      {hasBalances && <BalancePlot project={props.project} address={props.address} />}
       {hasInterfaces ? (
         <Activity project={props.project} address={props.address} />
       ) : (
@@ -486,13 +488,16 @@ function Activity({ project, address }: OfWallet) {
   );
 }
 
-function Tokens(props: PageProps) {
+function Tokens({ onFound, ...props }: PageProps & { onFound: () => void }) {
   const { project, address } = props;
   const { page, turn } = usePage(props, 'tokens');
   const loaded = useLoad(
     () => lookUp<Balances>(project.id, { what: 'balances', address, page }),
     [project.id, address, page],
   );
+  useEffect(() => {
+    if (loaded.data !== null) onFound();
+  }, [loaded.data]);
   return (
     <Card title="Wallet" note={<Id text={address} kept={8} />} flush>
       <Show of={loaded} lines={4}>

@@ -57,15 +57,15 @@ async function send(
   return { code: error?.code ?? 0, text: error?.data?.details ?? error?.message ?? '' };
 }
 
-/** Each method with the schema of its params. */
+/** Each method, under all its names, with the schema of its params. */
 function methodsWithParams(document: Document): readonly (readonly [string, Schema])[] {
   const { resolve } = createSchemaReader(document);
   const call = document.paths['/'].post.requestBody.content['application/json'].schema;
   const [single] = resolve(call)['anyOf'] as readonly Schema[];
   const methods = (resolve(single as Schema)['anyOf'] as readonly Schema[]).flatMap((one) => {
     const { method, params } = resolve(one)['properties'] as { readonly method: Schema; readonly params?: Schema };
-    const name = method['const'];
-    return typeof name === 'string' && params !== undefined ? [[name, params] as const] : [];
+    const names = [method['const'] ?? method['enum'] ?? []].flat();
+    return params === undefined ? [] : names.map((name) => [name as string, params] as const);
   });
   assert.ok(methods.length >= 40, String(methods.length));
   return methods;
