@@ -45,7 +45,7 @@ export function openApiDocument(options: DocumentOptions): object {
   const paths = { ...(methods.length > 0 ? { '/': { post: rpcOperation(methods) } } : {}), ...pathsOf(routes) };
   return {
     ...finishDocument(options, paths, tagsOf([...(methods.length > 0 ? [RPC_TAG] : []), ...tagsIn(routes)])),
-    'x-rpc': asJsonSchema2020(Object.fromEntries(ownNames(methods).map((method) => [method.name, rpcEntry(method)]))),
+    'x-rpc': asJsonSchema2020(Object.fromEntries(methods.map((method) => [method.name, rpcEntry(method)]))),
   };
 }
 
@@ -499,8 +499,8 @@ function rpcResultSchema(method: RpcMethod): object {
 }
 
 function rpcEntry(method: RpcMethod): object {
-  const { summary, tag, auth, price, params, result, aliases } = method;
-  return { summary, tag: tagName(tag), auth, price, params, result, aliases };
+  const { summary, tag, auth, price, params, result, aliasOf } = method;
+  return { summary, tag: tagName(tag), auth, price, params, result, aliasOf };
 }
 
 /** The error shapes that the document uses. */

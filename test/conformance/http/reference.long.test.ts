@@ -45,6 +45,7 @@ interface RpcDocument {
       readonly result: { value: unknown };
     }[];
     readonly 'x-params'?: Json;
+    readonly 'x-aliases'?: readonly string[];
   }[];
   readonly components: { readonly schemas: Record<string, Json> };
 }
@@ -182,7 +183,7 @@ test('the OpenRPC document is one, describes all methods of the service, and its
   const { $id: _, ...schema } = metaSchema as unknown as Record<string, unknown>;
   const check = ajv.compile(schema);
   assert.ok(check(document), ajv.errorsText(check.errors));
-  const names = document.methods.map(({ name }) => name);
+  const names = document.methods.flatMap(({ name, 'x-aliases': aliases = [] }) => [name, ...aliases]);
   assert.equal(new Set(names).size, names.length);
   const { 'x-rpc': own } = await read<{ 'x-rpc': Record<string, object> }>(`${daemon.apiUrl}/openapi.json`);
   for (const name of [...Object.keys(own), 'getAccountInfo', 'sendTransaction', 'logsSubscribe', 'sendBundle'])
