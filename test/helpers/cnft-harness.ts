@@ -45,7 +45,11 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
   if (cnft === null) throw new Error('no tree is wanted');
   const hashing = createHashing(counter);
   const slots = createSlotWatch({ store, clock: createSystemClock(), chain: null, log });
-  const methods = new Map(cnft.methods({ store, slots }).map((method) => [method.name, method]));
+  const methods = new Map(
+    cnft
+      .methods({ store, slots })
+      .flatMap((method) => [method.name, ...(method.aliases ?? [])].map((name) => [name, method] as const)),
+  );
   const call = async <T>(name: string, params: unknown): Promise<T> =>
     (await methods.get(name)!.handler({ params, signal: new AbortController().signal } as RpcCall)) as T;
   let highest = 0;

@@ -47,7 +47,7 @@ export function createMethodBed(store: Store, options: MethodBedOptions = {}): M
   const methods = new Map(
     [...accountMethods({ chain, programId, trees: knownTrees([]) }), ...(options.more ?? [])]
       .map((make) => make({ store, slots, clock, completeness }))
-      .map((method) => [method.name, method]),
+      .flatMap((method) => [method.name, ...(method.aliases ?? [])].map((name) => [name, method] as const)),
   );
   const answer = async (name: string, params: unknown = {}): Promise<unknown> => {
     const method = methods.get(name);
