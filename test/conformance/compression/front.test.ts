@@ -84,7 +84,10 @@ test('the methods behind the front of the daemon', async (t) => {
       const isProof = name.startsWith('getValidityProof');
       assert.deepEqual([price.product, price.credits, price.groups[0]], ['photon', isProof ? 100 : 10, 'photon'], name);
     }
-    const methods = await (await fetch(`${daemon.apiUrl}/openrpc.json`)).text();
-    for (const [name] of own) assert.ok(methods.includes(`"name":"${name}"`), name);
+    const { methods } = (await (await fetch(`${daemon.apiUrl}/openrpc.json`)).json()) as {
+      methods: { name: string; 'x-aliases'?: string[] }[];
+    };
+    const told = new Set(methods.flatMap(({ name, 'x-aliases': aliases = [] }) => [name, ...aliases]));
+    for (const [name] of own) assert.ok(told.has(name), name);
   });
 });
