@@ -148,5 +148,6 @@ export class BlockReads {
 function wanted(touched: Touched, { owner }: FollowedSets, mints: ReadonlySet<string>): string[] {
   const isOurs = ({ mint, owners }: { readonly mint: string; readonly owners: ReadonlySet<string> }) =>
     mints.has(mint) || (owner.size > 0 && [...owners].some((one) => one === '' || owner.has(one)));
-  return [...touched.roots, ...[...touched.tokens].filter(([, one]) => isOurs(one)).map(([address]) => address)];
+  const tokens = [...touched.tokens].filter(([, one]) => isOurs(one));
+  return [...touched.roots, ...tokens.map(([address]) => address)];
 }

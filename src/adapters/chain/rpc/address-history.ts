@@ -7,7 +7,7 @@ import type { AddressEntry, AddressHistory, AskOptions } from '../../../ports/ch
 import type { Random } from '../../../ports/clock.ts';
 import { decodeEntries } from '../../../solana/decode/decode-block.ts';
 import { isFinalAnswer } from '../../../solana/node-errors.ts';
-import type { RpcClient } from './client.ts';
+import { callRefused, type RpcClient } from './client.ts';
 
 interface AddressHistoryOptions {
   readonly client: RpcClient;
@@ -46,11 +46,7 @@ export function createAddressHistory(options: AddressHistoryOptions): AddressHis
       isFinal: isFinalAnswer,
     });
     const { error } = answered;
-    if (error !== undefined)
-      throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
-        retryable: true,
-        facts: { method, rpcCode: error.code },
-      });
+    if (error !== undefined) throw callRefused(method, error);
     return { upstream: answered.upstream.label, result: answered.result };
   }
 

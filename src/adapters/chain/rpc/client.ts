@@ -283,6 +283,13 @@ function parse(body: Buffer): ReturnType<typeof rpcReplyOf> {
   }
 }
 
+/** What a node has refused, as an error of the daemon. `what`: the method, and what it was asked of. */
+export const callRefused = (method: string, error: RpcErrorObject, what = method): CodedError =>
+  new CodedError('CHAIN_RPC_ERROR', `${what}: ${error.message}`, {
+    retryable: true,
+    facts: { method, rpcCode: error.code },
+  });
+
 /** The result as unparsed text. */
 export function resultText(body: Buffer): string | null {
   const result = readRpcReply(body)?.result ?? null;

@@ -9,7 +9,7 @@ import type { UpstreamPool } from '../../../ports/upstream.ts';
 import { decodeHeader } from '../../../solana/decode/response.ts';
 import { meaningOfNodeError } from '../../../solana/node-errors.ts';
 import { isOwnParent, OWN_PARENT, stateOfBlock } from './block-request.ts';
-import { type RpcClient, resultText } from './client.ts';
+import { callRefused, type RpcClient, resultText } from './client.ts';
 
 type QuestionLimits = Pick<CoreConfig['follow'], 'requestTimeoutMs' | 'maxSupportedTransactionVersion'>;
 
@@ -97,11 +97,7 @@ export class ChainQuestions {
       check: (value) => (form.fits(value) ? null : `its answer to ${method} is no ${form.name}`),
       isEmpty: (value) => form.isEmpty?.(value as T) ?? false,
     });
-    if (error !== undefined)
-      throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
-        retryable: true,
-        facts: { method, rpcCode: error.code },
-      });
+    if (error !== undefined) throw callRefused(method, error);
     return result as T;
   }
 
@@ -145,10 +141,7 @@ export class ChainQuestions {
     if (error !== undefined) {
       const meaning = meaningOfNodeError(error, 'getBlock');
       if (meaning !== 'version' && stateOfBlock(meaning) === null)
-        throw new CodedError('CHAIN_RPC_ERROR', `getBlock ${slot}: ${error.message}`, {
-          retryable: true,
-          facts: { method: 'getBlock', rpcCode: error.code },
-        });
+        throw callRefused('getBlock', error, `getBlock ${slot}`);
       return null;
     }
     return result === null ? null : decodeHeader(slot, result);
