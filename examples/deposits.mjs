@@ -8,7 +8,11 @@ const file = process.env.STATE ?? 'deposits.json';
 // Where to go on. A real program stores it in one transaction with what it does for a deposit.
 let place = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
 
-for (;;) {
+// Ends between two turns, so that what it has printed is stored.
+let isEnding = false;
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => (isEnding = true));
+
+while (!isEnding) {
   const options = { direction: 'in', sortOrder: 'asc', limit: 100, ...place };
   const { data, paginationToken } = await rpc('getTransfersByAddress', [wallet, options]);
   for (const { signature, uiAmount, mint, fromUserAccount } of data)

@@ -1,9 +1,9 @@
 /** Two daemons on one chain: clients call the first, which compares its answers with those of the second. */
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
 import { PublicKey } from '@solana/web3.js';
 import type { ShadowReport } from '../../src/ports/shadow-report.ts';
 import { type DaemonInProcess, startDaemon } from './daemon.ts';
+import { startHttpServer } from './http-server.ts';
 import { fillShadowChain, type ShadowChain, type ShadowFacts } from './shadow-chain.ts';
 import { until } from './until.ts';
 
@@ -79,10 +79,7 @@ export async function startShadowBed(
   const other = await startDaemon({ chain, config: { ...common, plugins: PLUGINS } });
   const reached: Reached[] = [];
   let change: Parameters<ShadowBed['spoil']>[0] = null;
-  const reference = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts);
+  const reference = await startHttpServer(async (body, request, response) => {
     const { method = '', url = '', headers } = request;
     if (reached.length < MAX_REACHED) reached.push({ method, url, headers, body: body.toString() });
     const given = await fetch(other.apiUrl + url, {
@@ -94,8 +91,7 @@ export async function startShadowBed(
     const said = change?.(given.status, text) ?? { text };
     response.writeHead(said.status ?? given.status, { 'content-type': 'application/json' }).end(said.text);
   });
-  await new Promise<void>((resolve) => reference.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(reference.address() as AddressInfo).port}`;
+  const { url } = reference;
   const daemon = await startDaemon({
     chain,
     config: {
@@ -123,10 +119,7 @@ export async function startShadowBed(
   const stop = async () => {
     await daemon.stop();
     await other.stop();
-    await new Promise<void>((resolve) => {
-      reference.close(() => resolve());
-      reference.closeAllConnections();
-    });
+    await reference.close();
     await chain.stop();
   };
   const prepare = async () => {

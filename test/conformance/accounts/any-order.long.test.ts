@@ -3,14 +3,13 @@
  * them has the same rows in the same order each time, and its pages together are the whole.
  */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { TOKEN_PROGRAM_ID } from '@solana/spl-token';
 import { arrayItems } from '../../../src/lib/json.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { createWorld } from '../../helpers/das-world.ts';
+import { startHttpServer } from '../../helpers/http-server.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 
 const SEED = Number(process.env['PARHELION_SEED'] ?? 20_261_130);
@@ -40,26 +39,19 @@ async function startShuffler(t: TestContext, node: string) {
     const end = items.length === 0 ? start + 1 : items.at(-1)!.end;
     return `${bytes.toString('utf8', 0, start + 1)}${list.join()}${bytes.toString('utf8', end)}`;
   };
-  const server = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
+  const ask = async (call: unknown) => {
     const headers = { 'content-type': 'application/json' };
-    const asked = Buffer.concat(parts).toString();
-    if (asked === '') return void response.writeHead(404).end();
-    const ask = async (call: unknown) => {
-      const answer = await fetch(node, { method: 'POST', body: JSON.stringify(call), headers });
-      return shuffle(call as Call, await answer.text());
-    };
-    const calls = JSON.parse(asked) as unknown;
-    const text = Array.isArray(calls) ? `[${(await Promise.all(calls.map(ask))).join()}]` : await ask(calls);
-    response.writeHead(200, headers).end(text);
+    const answer = await fetch(node, { method: 'POST', body: JSON.stringify(call), headers });
+    return shuffle(call as Call, await answer.text());
+  };
+  const server = await startHttpServer(async (body, _request, response) => {
+    if (body.length === 0) return void response.writeHead(404).end();
+    const calls = JSON.parse(body.toString()) as unknown;
+    const answer = Array.isArray(calls) ? `[${(await Promise.all(calls.map(ask))).join()}]` : await ask(calls);
+    response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, shuffled };
+  t.after(() => server.close());
+  return { url: server.url, shuffled };
 }
 
 type Page = { readonly rows: readonly unknown[]; readonly next: unknown };

@@ -1,11 +1,10 @@
 /** A real node that is killed, that lags, and that becomes another chain. */
 import assert from 'node:assert/strict';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair, type PublicKey } from '@solana/web3.js';
 import { agaveMissing } from '../../helpers/agave.ts';
+import { startHttpServer } from '../../helpers/http-server.ts';
 import { Database } from '../../helpers/sqlite.ts';
 import { type HistoryItem, walletClient } from '../../helpers/wallet-client.ts';
 import { type AgaveBed, arrivedOnce, caughtUp, eventually, signaturesOf, startBed } from './harness.ts';
@@ -131,26 +130,13 @@ function textOf(dataDir: string): string {
 
 /** The node as a copy that lags has it: whoever asks for what is confirmed gets what is final, 32 slots behind. The answers are the node's. */
 async function startLaggingView(t: TestContext, rpcUrl: string): Promise<string> {
-  const server: Server = createServer(async (request, response) => {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts)
-      .toString()
-      .replaceAll('"confirmed"', '"finalized"')
-      .replaceAll('"processed"', '"finalized"');
-    try {
-      const answer = await fetch(rpcUrl, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
-      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
-    } catch {
-      response.destroy();
-    }
+  const server = await startHttpServer(async (asked, _request, response) => {
+    const body = asked.toString().replaceAll('"confirmed"', '"finalized"').replaceAll('"processed"', '"finalized"');
+    const answer = await fetch(rpcUrl, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(() => server.close());
+  return server.url;
 }
 
 test('a second node that lags: a client that polls its history loses nothing, webhooks get each once', {

@@ -3,14 +3,13 @@
  * has to do with such a transaction gets it.
  */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { Connection, Keypair, LAMPORTS_PER_SOL, type PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
 import { encode } from '../../../src/lib/base58.ts';
 import { type Api, apiOf } from '../../conformance/webhooks/daemon.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { startHttpServer } from '../../helpers/http-server.ts';
 import { type Receiver, startReceiver } from '../../helpers/receiver.ts';
 import { sendVersion1, signVersion1, USUAL_CONFIG } from '../../helpers/version-1.ts';
 import { type HistoryItem, type Page, type TransferItem, walletClient } from '../../helpers/wallet-client.ts';
@@ -27,24 +26,12 @@ interface Call {
 /** Passes everything on and notes the calls. */
 async function startWitness(target: string) {
   const calls: Call[] = [];
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const body = Buffer.concat(chunks);
+  const server = await startHttpServer(async (body, _request, response) => {
     calls.push(...([JSON.parse(body.toString())].flat() as Call[]));
     const answer = await fetch(target, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
     response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    calls,
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    stop: () =>
-      new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
+  return { calls, url: server.url, stop: server.close };
 }
 
 async function until(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {

@@ -165,9 +165,9 @@ suite(`${blocks.length} forms through the built daemon`, () => {
   });
 
   test('no honest upstream is left alone', async () => {
-    const metrics = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
-    assert.match(metrics, /parhelion_\w*upstreams_healthy\S* 2/);
-    assert.doesNotMatch(daemon.output(), /cooling down|contradict|malformed block/);
+    const metrics = async () => await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+    await until(async () => /parhelion_\w*upstreams_healthy\S* 2/.test(await metrics()), 'both are healthy');
+    assert.deepEqual(distrustIn(daemon.output()), []);
     for (const { upstream } of nodes) assert.ok(upstream.calls.length > 0);
   });
 
@@ -289,8 +289,14 @@ for (const [name, options] of [
       );
     const expected = neighbours.filter((one) => !blocks[0]!.neighbours.includes(one));
     await until(() => expected.every((one) => got().has(one)), 'all usual transactions');
-    assert.doesNotMatch(daemon.output(), /cooling down|contradict/);
+    assert.deepEqual(distrustIn(daemon.output()), []);
   });
+
+/** What the log has against an upstream because of its answers. A busy machine may let one miss a time limit, which says nothing of them. */
+const distrustIn = (log: string): readonly string[] =>
+  log
+    .split('\n')
+    .filter((line) => /cooling down|contradict|malformed block/.test(line) && !line.includes('UPSTREAM_TIMEOUT'));
 
 const nameOf = (slot: number): string => blocks.find((block) => block.slot === slot)?.name ?? String(slot);
 
