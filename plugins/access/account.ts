@@ -17,7 +17,7 @@ export interface DayCount {
 }
 
 /** A project as known to this process: its limits, remaining credits, and usage since the last write. */
-export interface Account {
+export interface ProjectAccount {
   readonly projectId: string;
   /** Its keys and jobs are refused. */
   isDisabled: boolean;
@@ -67,7 +67,7 @@ export interface ProjectState {
 const ADMIN_CALLS = 5;
 const ADMIN_WINDOW_MS = 1_000;
 
-export function createAccount(state: ProjectState, nowMs: number): Account {
+export function createAccount(state: ProjectState, nowMs: number): ProjectAccount {
   const cycle = cycleOf(state.billingDay, nowMs);
   return {
     projectId: state.projectId,
@@ -94,7 +94,7 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
 }
 
 /** Updates the account from the store; `written` is the part of the spent credits that the store now includes. */
-export function takeState(account: Account, state: ProjectState, nowMs: number, written = 0): void {
+export function takeState(account: ProjectAccount, state: ProjectState, nowMs: number, written = 0): void {
   account.isDisabled = state.isDisabled;
   account.limits = state.limits;
   account.billingDay = state.billingDay;
@@ -110,22 +110,22 @@ const knownOf = ({ cycleStart, spent }: ProjectState) => ({ cycleStart, total: t
 export const totalOf = ({ regular, prepaid }: Spent): bigint => regular + prepaid;
 
 /** Whether no write of this account is in flight or uncertain. */
-export function isAtRest({ revision }: Account): boolean {
+export function isAtRest({ revision }: ProjectAccount): boolean {
   return revision % 2 === 0;
 }
 
 /** Whether its credits can be used up; those of the plan `unlimited` cannot. */
-export function isMetered({ limits }: Account): boolean {
+export function isMetered({ limits }: ProjectAccount): boolean {
   return limits.creditsLimit < Number.MAX_SAFE_INTEGER;
 }
 
 /** Maximum credits of a new call. */
-export function affordable(account: Account): number {
+export function affordable(account: ProjectAccount): number {
   return account.leftCredits - account.spentCredits - account.reservedCredits - account.lentCredits;
 }
 
 /** Starts a new day, and a new cycle if one begins. */
-export function turnDay(account: Account, nowMs: number): void {
+export function turnDay(account: ProjectAccount, nowMs: number): void {
   if (nowMs < account.todayEndMs && nowMs >= account.cycle.startMs) return;
   if (account.today.products.size > 0) account.closed.push(account.today);
   if (nowMs >= account.cycle.endMs || nowMs < account.cycle.startMs) {

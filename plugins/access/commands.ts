@@ -27,7 +27,7 @@ import {
 import type { ProjectRow } from './tables.ts';
 import { readUsage, type UsageRecord, usageRecord } from './usage.ts';
 
-export function projectCommands(parts: CommandParts): Command[] {
+export function projectCommands(parts: AccessCommandParts): Command[] {
   return [
     createProjectCommand(parts),
     listProjectsCommand(),
@@ -37,7 +37,7 @@ export function projectCommands(parts: CommandParts): Command[] {
   ];
 }
 
-function createProjectCommand({ projects, defaultPlan }: CommandParts): Command {
+function createProjectCommand({ projects, defaultPlan }: AccessCommandParts): Command {
   return {
     ...PROJECT_COMMANDS.create,
     async run(options, io) {
@@ -76,7 +76,7 @@ function listProjectsCommand(): Command {
   };
 }
 
-function showCommand({ plans }: CommandParts): Command {
+function showCommand({ plans }: AccessCommandParts): Command {
   return {
     ...PROJECT_COMMANDS.show,
     async run(options, io) {
@@ -112,7 +112,7 @@ function showCommand({ plans }: CommandParts): Command {
   };
 }
 
-function setPlanCommand({ projects }: CommandParts): Command {
+function setPlanCommand({ projects }: AccessCommandParts): Command {
   return {
     ...PROJECT_COMMANDS.setPlan,
     async run(options, io) {
@@ -126,7 +126,7 @@ function setPlanCommand({ projects }: CommandParts): Command {
 }
 
 /** Commands that rename, disable and delete a project. */
-export function projectStateCommands({ projects }: CommandParts): Command[] {
+export function projectStateCommands({ projects }: AccessCommandParts): Command[] {
   const change = (
     described: CommandDescription,
     made: (options: Options) => ProjectChange,
@@ -199,7 +199,7 @@ function parseOverrides(text: string): Overrides | null {
   return Object.keys(value).length === 0 ? null : (value as Overrides);
 }
 
-function grantCommand({ projects }: CommandParts): Command {
+function grantCommand({ projects }: AccessCommandParts): Command {
   return {
     ...PROJECT_COMMANDS.grant,
     async run(options, io) {
@@ -227,7 +227,7 @@ function view(row: ProjectRow) {
   };
 }
 
-export function projectUsageCommands({ plans, clock }: CommandParts): Command[] {
+export function projectUsageCommands({ plans, clock }: AccessCommandParts): Command[] {
   return [
     {
       ...PROJECT_COMMANDS.usage,
@@ -269,7 +269,7 @@ function usageLines(record: UsageRecord): readonly string[] {
   ];
 }
 
-export function projectWalletCommands({ wallets }: CommandParts): Command[] {
+export function projectWalletCommands({ wallets }: AccessCommandParts): Command[] {
   return [
     {
       ...PROJECT_COMMANDS.addWallet,
@@ -297,11 +297,11 @@ export function projectWalletCommands({ wallets }: CommandParts): Command[] {
   ];
 }
 
-export function keyCommands(parts: CommandParts): Command[] {
+export function keyCommands(parts: AccessCommandParts): Command[] {
   return [createKeyCommand(parts), listKeysCommand(parts), revokeCommand(parts), rotateCommand(parts)];
 }
 
-function createKeyCommand({ keys, clock }: CommandParts): Command {
+function createKeyCommand({ keys, clock }: AccessCommandParts): Command {
   return {
     ...KEY_COMMANDS.create,
     async run(options, io) {
@@ -326,7 +326,7 @@ function createKeyCommand({ keys, clock }: CommandParts): Command {
   };
 }
 
-function listKeysCommand({ clock }: CommandParts): Command {
+function listKeysCommand({ clock }: AccessCommandParts): Command {
   return {
     ...KEY_COMMANDS.list,
     async run(options, io) {
@@ -355,7 +355,7 @@ function listKeysCommand({ clock }: CommandParts): Command {
   };
 }
 
-function revokeCommand({ keys }: CommandParts): Command {
+function revokeCommand({ keys }: AccessCommandParts): Command {
   return {
     ...KEY_COMMANDS.revoke,
     async run(options, io) {
@@ -367,7 +367,7 @@ function revokeCommand({ keys }: CommandParts): Command {
   };
 }
 
-function rotateCommand({ keys }: CommandParts): Command {
+function rotateCommand({ keys }: AccessCommandParts): Command {
   return {
     ...KEY_COMMANDS.rotate,
     async run(options, io) {
@@ -388,7 +388,7 @@ function limitsText(row: KeyInfo): string {
 }
 
 /** Commands that replace a list of a key. */
-export function keyLimitCommands(parts: CommandParts): Command[] {
+export function keyLimitCommands(parts: AccessCommandParts): Command[] {
   return [
     limitCommand(parts, { described: KEY_COMMANDS.allowIp, option: 'ips', list: 'cidrs' }),
     limitCommand(parts, { described: KEY_COMMANDS.allowOrigin, option: 'origins', list: 'origins' }),
@@ -401,7 +401,7 @@ interface LimitCommand {
   readonly list: keyof KeyLimits;
 }
 
-function limitCommand({ keys, clock }: CommandParts, { described, option, list }: LimitCommand): Command {
+function limitCommand({ keys, clock }: AccessCommandParts, { described, option, list }: LimitCommand): Command {
   return {
     ...described,
     async run(options, io) {
@@ -420,7 +420,7 @@ function limitCommand({ keys, clock }: CommandParts, { described, option, list }
   };
 }
 
-export interface CommandParts {
+export interface AccessCommandParts {
   readonly projects: Projects;
   readonly keys: Keys;
   readonly wallets: Wallets;

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../src/plugin/plugin.ts';
 import type { ApiPeers } from '../../src/ports/processes.ts';
-import { type Account, affordable, isAtRest, type Spent, takeState, totalOf, turnDay } from './account.ts';
+import { affordable, isAtRest, type ProjectAccount, type Spent, takeState, totalOf, turnDay } from './account.ts';
 
 /** Usage of a project in its newest cycle, as stored. */
 export interface StoredUsage {
@@ -56,13 +56,13 @@ interface CreditAdvance {
 export function lendCredits(
   { answer, count }: Pick<ApiPeers, 'answer' | 'count'>,
   clock: Clock,
-  find: (projectId: string) => Account | null | Promise<Account | null>,
+  find: (projectId: string) => ProjectAccount | null | Promise<ProjectAccount | null>,
 ): void {
   /** What each process holds. */
-  const lentTo = new Map<string, Map<Account, number>>();
+  const lentTo = new Map<string, Map<ProjectAccount, number>>();
 
-  function hold(account: Account, from: string, credits: number): void {
-    const own = lentTo.get(from) ?? new Map<Account, number>();
+  function hold(account: ProjectAccount, from: string, credits: number): void {
+    const own = lentTo.get(from) ?? new Map<ProjectAccount, number>();
     lentTo.set(from, own);
     // Not below zero: what a process held in an earlier life is forgotten.
     const held = Math.max(0, (own.get(account) ?? 0) + credits);
@@ -71,7 +71,7 @@ export function lendCredits(
     else own.set(account, held);
   }
 
-  function lend(account: Account, from: string, credits: number): CreditAdvance | null {
+  function lend(account: ProjectAccount, from: string, credits: number): CreditAdvance | null {
     turnDay(account, clock.now());
     if (account.isDisabled || credits > affordable(account)) return null;
     const left = affordable(account) - credits;
@@ -80,7 +80,7 @@ export function lendCredits(
     return { advance };
   }
 
-  async function learn(account: Account, question: Extract<CreditQuestion, { written: number }>): Promise<void> {
+  async function learn(account: ProjectAccount, question: Extract<CreditQuestion, { written: number }>): Promise<void> {
     // A write in flight may be part of what the other process has read.
     while (!isAtRest(account)) await clock.sleep(RETRY_MS);
     const { cycleStart } = question;

@@ -10,11 +10,11 @@ import type { Queries } from '../../src/ports/store.ts';
 import { parseCidr } from '../../src/runtime/network-address.ts';
 import { createSingleFlight } from '../../src/runtime/single-flight.ts';
 import {
-  type Account,
   billingDayOf,
   createAccount,
   isAtRest,
   isMetered,
+  type ProjectAccount,
   type ProjectState,
   takeState,
   toMicro,
@@ -27,7 +27,7 @@ import { type AccessTables, type ApiKeyRow, tables } from './tables.ts';
 export interface KnownKey {
   readonly name: string;
   readonly caller: Caller;
-  readonly account: Account;
+  readonly account: ProjectAccount;
   readonly rules: KeyRules;
   /** Unix milliseconds. */
   readonly expiresAt: number | null;
@@ -62,7 +62,7 @@ export interface Directory {
   /** Asks the store for the key, or whether it has changed; concurrent callers share one query. Throws `bad-key`. */
   ask(name: string): Promise<KnownKey>;
   /** The account of a project, for calls without a key. Null: the project does not exist. */
-  project(id: string): Account | Promise<Account | null>;
+  project(id: string): ProjectAccount | Promise<ProjectAccount | null>;
   /** Invalidates the cached data of a project and its keys: it is read again before its next use. */
   forget(projectId: string): void;
 }
@@ -87,7 +87,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   const now = () => clock.monotonic() + 1;
   const known = createLru<string, KnownKey>({ max: keyCacheSize, sizeCalculation: ({ weight }) => weight });
   const unknown = createLru<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
-  const accounts = createLru<string, Account>({
+  const accounts = createLru<string, ProjectAccount>({
     max: keyCacheSize,
     // Keys that still have it are read again: changes of the project no longer reach it.
     dispose(account) {
@@ -108,7 +108,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
   let lookedMs = Number.NEGATIVE_INFINITY;
   let looking: Promise<void> | null = null;
 
-  function accountOf(state: ProjectState, { revision, askedMs, number, askedAt }: ReadStart): Account {
+  function accountOf(state: ProjectState, { revision, askedMs, number, askedAt }: ReadStart): ProjectAccount {
     const account = accounts.get(state.projectId);
     if (account === undefined) {
       const made = createAccount(state, clock.now());

@@ -1,6 +1,6 @@
 import type { Clock, Log, Store } from '../../src/plugin/plugin.ts';
 import type { Counter, Metrics } from '../../src/ports/telemetry.ts';
-import { type Account, takeState } from './account.ts';
+import { type ProjectAccount, takeState } from './account.ts';
 import type { CreditLoan } from './credits.ts';
 import type { Plans } from './plans.ts';
 import { learn } from './rates.ts';
@@ -35,7 +35,7 @@ export interface MeterParts {
 /** Writes the usage of accounts periodically. */
 export interface Meter {
   /** Registers an account with unwritten usage. */
-  note(account: Account): void;
+  note(account: ProjectAccount): void;
   /** Writes all usage counted so far. Throws the errors of the store; the usage is then kept. */
   flush(): Promise<void>;
   /** Stops the timer and writes for the last time. */
@@ -50,7 +50,7 @@ export function createMeter(parts: MeterParts): Meter {
     'time to write usage',
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
   );
-  const dirty = new Set<Account>();
+  const dirty = new Set<ProjectAccount>();
   let nextSeq = 1;
   /** A failed write: its number shows at the retry whether it was committed. */
   let unsure: WriteBatch | null = null;

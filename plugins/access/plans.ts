@@ -93,11 +93,11 @@ export interface Limits {
   readonly ratePerSecond: ReadonlyMap<string, number>;
   readonly burstFactor: number;
   readonly webhooks: { readonly max: number | null; readonly addressesPerWebhook: number };
-  readonly batch: BatchLimits;
+  readonly batch: PlanBatchLimits;
   readonly budgets: Budgets;
 }
 
-export interface BatchLimits {
+export interface PlanBatchLimits {
   readonly maxItems: number | null;
   /** Maximum items of methods that read the archive, except `getTransaction`. */
   readonly historicalMax: number | null;

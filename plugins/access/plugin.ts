@@ -27,7 +27,7 @@ import { createKeys } from './keys.ts';
 import { createMeter, createProjectMetrics } from './meter.ts';
 import { checkStoredPlans, createAllowance, createPlans, PUBLISHED_PLANS } from './plans.ts';
 import { createProjectChanges, createProjects, createRemoval, createWallets } from './projects.ts';
-import { createAccounts, createAdmin, createBootstrap, createCharges } from './services.ts';
+import { createAccessAccounts, createAdmin, createBootstrap, createCharges } from './services.ts';
 import { usageRoute } from './usage.ts';
 
 /** Registers the parts of the plugin; everything is opened later. */
@@ -88,7 +88,7 @@ export async function provision(ctx: HostContext<AccessConfig>): Promise<void> {
   ctx.http.route(usageRoute({ store, clock, plans, meter: { flush } }));
   ctx.provide(accessBootstrap, bootstrap);
   ctx.provide(accessAdmin, createAdmin({ store, clock, plans, projects, keys, meter: { flush } }));
-  ctx.provide(accessAccounts, createAccounts(projects, keys, plans));
+  ctx.provide(accessAccounts, createAccessAccounts(projects, keys, plans));
   ctx.provide(accessPlans, createAllowance(plans));
   ctx.provide(accessRemoval, { onDelete: removal.onDelete });
   ctx.provide(accessCharges, createCharges({ directory, meter, clock }));

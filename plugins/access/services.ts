@@ -12,7 +12,7 @@ import type {
   ProjectView,
 } from '../../src/ports/access.ts';
 import { createSingleFlight } from '../../src/runtime/single-flight.ts';
-import { type Account, affordable, toCredits, toMicro, turnDay } from './account.ts';
+import { affordable, type ProjectAccount, toCredits, toMicro, turnDay } from './account.ts';
 import { PERMISSIONS, usageError } from './config.ts';
 import type { Directory } from './directory.ts';
 import { createAdmission } from './gate/index.ts';
@@ -164,7 +164,7 @@ export function createBootstrap({ store, projects, keys, plan }: BootstrapParts)
 }
 
 /** The service `AccessAccounts`. */
-export function createAccounts(projects: Projects, keys: Keys, plans: () => Plans): AccessAccounts {
+export function createAccessAccounts(projects: Projects, keys: Keys, plans: () => Plans): AccessAccounts {
   return {
     hasPlan: (name) => plans().has(name),
     priceOf: (name) => plans().priceOf(name),
@@ -193,9 +193,9 @@ const FREE: Charge = { finish: () => undefined };
 /** Credits for work without a request: reserved, counted and written like those of requests. */
 export function createCharges({ directory, meter, clock }: ChargesParts): AccessCharges {
   /** Lookups in flight: many deliveries of a project start at once. */
-  const asking = createSingleFlight<string, Account | null>();
+  const asking = createSingleFlight<string, ProjectAccount | null>();
 
-  function accountOf(projectId: string): Account | null | Promise<Account | null> {
+  function accountOf(projectId: string): ProjectAccount | null | Promise<ProjectAccount | null> {
     const running = asking.get(projectId);
     if (running !== undefined) return running;
     const found = directory.project(projectId);
@@ -220,7 +220,7 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
     },
     stream(projectId, { product, creditsPerByte }) {
       /** Undefined: not read yet. Null: the project does not exist. */
-      let account: Account | null | undefined;
+      let account: ProjectAccount | null | undefined;
       return {
         affords(bytes, credits = 0) {
           if (account === undefined || account === null) return account === null;

@@ -1,13 +1,13 @@
 import { sql } from 'kysely';
 import type { StoreTx } from '../../src/ports/store.ts';
 import {
-  type Account,
   addCredits,
   billingDayOf,
   countOf,
   cycleOf,
   type DayCount,
   fromMicro,
+  type ProjectAccount,
   type ProjectState,
   type Spent,
   split,
@@ -275,7 +275,7 @@ class Spending {
 
 /** Usage of one project in a batch. */
 export interface BatchEntry {
-  readonly account: Account;
+  readonly account: ProjectAccount;
   /** Its last change that was noticed before the write. */
   readonly changedAt: number;
   readonly days: readonly DayCount[];
@@ -290,11 +290,11 @@ export interface WriteBatch {
 }
 
 /** Moves the unwritten usage of accounts into a batch and resets it. */
-export function collect(seq: number, accounts: readonly Account[]): WriteBatch {
+export function collect(seq: number, accounts: readonly ProjectAccount[]): WriteBatch {
   return { seq, entries: accounts.map(collectOne) };
 }
 
-function collectOne(account: Account): BatchEntry {
+function collectOne(account: ProjectAccount): BatchEntry {
   const days = [...account.closed];
   if (account.today.products.size > 0) {
     days.push(account.today);
@@ -330,7 +330,7 @@ export function creditsOfCycle({ account, days }: BatchEntry): number {
 
 /** Counts one charged call. */
 export function countCall(
-  account: Account,
+  account: ProjectAccount,
   product: Parameters<typeof countOf>[1],
   call: { readonly credits: number; readonly bytes: number; readonly isRequest: boolean },
 ): void {

@@ -27,12 +27,12 @@ import { createCompressionIndexer, createCompressionProcessor } from './indexing
 import { type AssetIndexParts, createCompressedAssets } from './rpc/asset-index.ts';
 import { assetMethods } from './rpc/assets.ts';
 import type { MethodParts } from './rpc/method.ts';
-import { createProofMethods, createRpcFront } from './rpc/methods.ts';
+import { createCompressionRpc, createProofMethods } from './rpc/methods.ts';
 import { createDamageGuard, createPageCache, createPathReader } from './rpc/path-reader.ts';
 import { snapshotCommands } from './snapshot/commands.ts';
 import { createSnapshotKeeper } from './snapshot/save.ts';
-import { keyText } from './store/row-book.ts';
-import { type Db, dropNote, NOTES, readNote, type TreeRow } from './store/tables.ts';
+import { rowKeyText } from './store/row-book.ts';
+import { type CompressionDb, dropNote, NOTES, readNote, type TreeRow } from './store/tables.ts';
 import { createHashing, type Hashing } from './trees/hashing.ts';
 import { leadsToRoot } from './trees/page-book.ts';
 import { rebuildTree } from './trees/rebuild.ts';
@@ -55,7 +55,7 @@ export function provision(ctx: HostContext<CompressionConfig>): void {
   const cnft = createCnft(ctx);
 
   const proofs = createProofMethods(ctx, hashing);
-  const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
+  const rpc = config.serve ? createCompressionRpc(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
 
   const missingTo = async (db: Store['read']) => (await gaps?.missingTo(db, 'main', PROCESSOR.name)) ?? null;
   ctx.provide(compressedAssets, {
@@ -139,7 +139,7 @@ export function provision(ctx: HostContext<CompressionConfig>): void {
   const loading = { config, hashing, random, clock, gaps, chain, reader, genesisHash, processor: PROCESSOR };
   for (const command of [...snapshotCommands(loading), verifyCommand({ hashing, reader })]) ctx.command(command);
   ctx.onStart(async () => {
-    startSlot = await firstStart(store.read as Db, config.startSlot);
+    startSlot = await firstStart(store.read as CompressionDb, config.startSlot);
     if (indexes) {
       watch.start();
       keeper.start();
@@ -166,7 +166,7 @@ const FIRST_SLOTS: Readonly<Record<string, number>> = {
 };
 
 /** The configured slot, or the one after a loaded snapshot; undefined to start where the follower starts. */
-async function firstStart(db: Db, configured: CompressionConfig['startSlot']): Promise<number | undefined> {
+async function firstStart(db: CompressionDb, configured: CompressionConfig['startSlot']): Promise<number | undefined> {
   if (typeof configured === 'number') return configured;
   const slot = configured === 'latest' ? null : await readNote(db, NOTES.snapshotSlot);
   return slot === null ? undefined : Number(slot) + 1;
@@ -248,8 +248,8 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
 function wantedTrees(trees: CnftConfig['cnft']['trees']): ((tree: Uint8Array) => boolean) | null {
   if (trees === 'all') return () => true;
   if (trees.length === 0) return null;
-  const wanted = new Set(namedTrees(trees).map((key) => keyText([key])));
-  return (tree) => wanted.has(keyText([tree]));
+  const wanted = new Set(namedTrees(trees).map((key) => rowKeyText([key])));
+  return (tree) => wanted.has(rowKeyText([tree]));
 }
 
 function namedTrees(trees: readonly string[]): readonly Uint8Array[] {

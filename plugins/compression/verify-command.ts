@@ -5,7 +5,7 @@ import { CodedError, type Command, codeOf } from '../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../src/solana/compression/events.ts';
 import { GROUP_LEVELS, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../src/solana/merkle/path.ts';
 import { COMPRESSION_COMMANDS } from './command-list.ts';
-import { type Db, readAtOneSlot, type TreeRow } from './store/tables.ts';
+import { type CompressionDb, readAtOneSlot, type TreeRow } from './store/tables.ts';
 import type { Hashing } from './trees/hashing.ts';
 import { DAMAGED, openPage, pageId, pageRange } from './trees/page-book.ts';
 import { readStoredLeaves } from './trees/rebuild.ts';
@@ -50,7 +50,7 @@ export function verifyCommand(parts: { readonly hashing: Hashing; readonly reade
   };
 }
 
-async function chosen(db: Db, wanted: string | boolean | undefined): Promise<TreeRow[]> {
+async function chosen(db: CompressionDb, wanted: string | boolean | undefined): Promise<TreeRow[]> {
   const all = db
     .selectFrom('compression_trees')
     .selectAll()
@@ -64,7 +64,7 @@ async function chosen(db: Db, wanted: string | boolean | undefined): Promise<Tre
 }
 
 async function verify(
-  db: Db,
+  db: CompressionDb,
   { hashing, reader }: { readonly hashing: Hashing; readonly reader: TreeReader | null },
   row: TreeRow,
 ): Promise<VerifiedTree> {
@@ -134,7 +134,7 @@ const MAX_FAULTS = 20;
  * Walks all pages of a tree from the leaves up and checks that every page is undamaged, every node is the hash of its two children,
  * the top of a page is in the page above or is the root, and the leaves match the rows. Errors: those of the store.
  */
-export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise<TreeWalk> {
+export async function walkTree(db: CompressionDb, hashing: Hashing, tree: TreeRow): Promise<TreeWalk> {
   const faults: string[] = [];
   const fault = (text: string) => void (faults.length < MAX_FAULTS && faults.push(text));
   /** Tops of the group below, by page number. */
@@ -174,7 +174,7 @@ interface StoredPage {
   readonly nodes: Uint8Array | null;
 }
 
-async function* pagesOf(db: Db, { id }: TreeRow, group: number): AsyncGenerator<StoredPage> {
+async function* pagesOf(db: CompressionDb, { id }: TreeRow, group: number): AsyncGenerator<StoredPage> {
   const base = pageId(id, group * 2 ** 34);
   const end = Math.min(pageId(id, (group + 1) * 2 ** 34) - 1, pageRange(id).to);
   for (let from = base; ; ) {
@@ -242,7 +242,7 @@ function checkBelow(
 }
 
 /** Compares the leaves of pages with those of the rows; both are in ascending order. */
-function createLeafCheck(db: Db, hashing: Hashing, tree: TreeRow, fault: (text: string) => void) {
+function createLeafCheck(db: CompressionDb, hashing: Hashing, tree: TreeRow, fault: (text: string) => void) {
   let next = 0;
   let count = 0;
   let rows: Awaited<ReturnType<typeof readStoredLeaves>> = [];

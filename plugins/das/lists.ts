@@ -48,18 +48,18 @@ import {
 import {
   type AssetReadOptions,
   type AssetText,
+  assetIdOf,
   assetOf,
   coreOf,
   type FoundAsset,
-  findAccounts,
+  findAssetAccounts,
   howOf,
-  idOf,
   isFungible,
   keptTexts,
-  leafOf,
+  keptViewOf,
+  leafAsset,
   type ReadParts,
   showAssets,
-  viewOf,
 } from './read-assets.ts';
 import { holdsMore, type KeyedAccount } from './source.ts';
 
@@ -241,7 +241,7 @@ async function answerList(question: DasRequest, parts: ListParts, searches: read
   const { paging, sort } = readOrder(question, options.dialect);
   const isCounted = flags['showGrandTotal'] === true;
   const part = isCounted || sort.field !== 'id' ? WHOLE : partOfPage(paging, sort.isDescending);
-  const view = searches.every(({ filter }) => filter === null) ? await viewOf(parts, options) : null;
+  const view = searches.every(({ filter }) => filter === null) ? await keptViewOf(parts, options) : null;
   const wanted = searches.map(
     (search): ListQuery => ({
       ...search,
@@ -319,11 +319,11 @@ async function readPage(
   const { found: listed, slot } = await findAll(wanted, question, parts);
   const order = sort.field === 'id' || listed.length < 2 ? null : await slotsOf(listed, sort.field, parts);
   const keyed = listed.map((item) => {
-    const id = idOf(item);
+    const id = assetIdOf(item);
     return { key: decode32(id) as Uint8Array, item, order: order?.get(id) ?? 0 };
   });
   const page = cutPage(keyed, paging, sort.isDescending);
-  const toShow = page.items.map((item) => ({ id: idOf(item), listing: listingOf(item, parts), item }));
+  const toShow = page.items.map((item) => ({ id: assetIdOf(item), listing: listingOf(item, parts), item }));
   const read = async (rest: readonly (typeof toShow)[number][]) => {
     const rows = await readRows(
       rest.map(({ item }) => item),
@@ -433,7 +433,7 @@ async function listedOf(
   const inside: KeyedItem[] = [];
   for (const [at, item] of found.entries()) {
     if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await nextTurn();
-    const key = decode32(idOf(item)) as Uint8Array;
+    const key = decode32(assetIdOf(item)) as Uint8Array;
     const isInside =
       (above === null || Buffer.compare(key, above) > 0) && (below === null || Buffer.compare(key, below) < 0);
     if (isInside) inside.push({ item, key });
@@ -448,8 +448,8 @@ async function listedOf(
     if (filter === null) {
       const fitting = await ofKind(part, kind, view, parts);
       listed.push(...fitting);
-      const ids = new Set(fitting.map(idOf));
-      for (const item of part) if (!ids.has(idOf(item))) others.add(idOf(item));
+      const ids = new Set(fitting.map(assetIdOf));
+      for (const item of part) if (!ids.has(assetIdOf(item))) others.add(assetIdOf(item));
     } else
       for (const one of await readRows(part, parts)) {
         if (one.kind === 'unread' || !isOfKind(one, kind)) continue;
@@ -508,10 +508,10 @@ async function ofKind(
     items.filter((item) => !known.has(item)),
     parts,
   );
-  const found = new Map(others.map((one) => [idOf(one), one]));
+  const found = new Map(others.map((one) => [assetIdOf(one), one]));
   return items.flatMap((item): ListItem[] => {
     const kept = known.get(item);
-    const one = kept === undefined ? found.get(idOf(item)) : item;
+    const one = kept === undefined ? found.get(assetIdOf(item)) : item;
     if (one === undefined || one.kind === 'unread') return [];
     return isOfKind(one.kind === 'row' ? { kind: 'kept', ...kept! } : one, kind) ? [one] : [];
   });
@@ -533,7 +533,7 @@ async function readRows(
   if (rows.length === 0) return items as (FoundAsset | UnreadLeaf)[];
   const holders = new Map(rows.flatMap(({ id, holder }) => (holder === undefined ? [] : [[id, holder] as const])));
   const ids = rows.map(({ id }) => id);
-  const found = new Map((await findAccounts(ids, source, holders)).map((one) => [idOf(one), one]));
+  const found = new Map((await findAssetAccounts(ids, source, holders)).map((one) => [assetIdOf(one), one]));
   return items.flatMap((one) => {
     const read = one.kind === 'row' ? found.get(one.id) : one;
     if (read === undefined) return [];
@@ -551,10 +551,12 @@ function withHolder(one: FoundAsset, { dialect }: Pick<AssetReadOptions, 'dialec
 /** The slots that a list is ordered by. `updated` and `recent_action` are the same; that of a leaf is the slot of its last change. */
 async function slotsOf(items: readonly ListItem[], field: string, { index }: ListParts): Promise<Map<string, number>> {
   const ofLeaves = items.flatMap((one) =>
-    field !== 'created' && (one.kind === 'leaf' || one.kind === 'unread') ? [[idOf(one), one.asset.slot] as const] : [],
+    field !== 'created' && (one.kind === 'leaf' || one.kind === 'unread')
+      ? [[assetIdOf(one), one.asset.slot] as const]
+      : [],
   );
   const slots = new Map(ofLeaves);
-  const others = items.flatMap((one) => (slots.has(idOf(one)) ? [] : [idOf(one)]));
+  const others = items.flatMap((one) => (slots.has(assetIdOf(one)) ? [] : [assetIdOf(one)]));
   const stored = await index?.slotsOf(others);
   for (const id of others) {
     const found = stored?.get(id);
@@ -580,7 +582,7 @@ interface UnreadLeaf {
   readonly slot: number;
 }
 
-const readLeaf = ({ asset, slot }: UnreadLeaf): FoundAsset => leafOf(asset, slot) ?? unfit();
+const readLeaf = ({ asset, slot }: UnreadLeaf): FoundAsset => leafAsset(asset, slot) ?? unfit();
 
 function unfit(): never {
   throw unavailable('the metadata of a compressed asset does not fit its leaf');
@@ -623,7 +625,7 @@ async function findAll(wanted: readonly ListQuery[], question: DasRequest, parts
   // An owner's list shows more of an asset than the others.
   const ofOwner = lists[wanted.findIndex(({ base }) => 'owner' in base)];
   for (const list of ofOwner === undefined ? lists : [ofOwner, ...lists])
-    for (const item of list.found) if (!found.has(idOf(item))) found.set(idOf(item), item);
+    for (const item of list.found) if (!found.has(assetIdOf(item))) found.set(assetIdOf(item), item);
   if (found.size > maxTokenAccounts) throw tooMany(maxTokenAccounts);
   return { found: [...found.values()], slot: lists.map(({ slot }) => slot).reduce(oldestSlot) };
 }
@@ -1043,7 +1045,7 @@ export async function grouping(question: DasRequest, parts: ListParts): Promise<
   const collection = readGroup([question.member('groupKey'), question.member('groupValue')], question, 'groupValue');
   // The reference repeats the value of the group as its name.
   const named = (name: string): string => (options.dialect === 'metaplex' ? collection : name);
-  const [found] = await findAccounts([collection], source);
+  const [found] = await findAssetAccounts([collection], source);
   if (found?.kind === 'core' && found.asset === null && found.collection !== null)
     return {
       group_key: 'collection',

@@ -3,7 +3,7 @@ import { decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import { type InvalidCode, MAX_IDS, refusedKey, shown } from '../../src/ports/compressed-assets.ts';
-import type { Dialect } from '../../src/solana/assets/asset.ts';
+import type { AssetDialect } from '../../src/solana/assets/asset.ts';
 import { address, EXAMPLES, flag, orNull } from '../../src/solana/schemas.ts';
 
 /** Most ids of one batch, items of one page and keys of one filter. */
@@ -36,10 +36,11 @@ export interface DasRequest {
 }
 
 /** Error of params that are wrong: -32602 in the hosted API, -32000 in the one of Metaplex. */
-export const invalidCode = (dialect: Dialect): InvalidCode => (dialect === 'hosted' ? 'invalidParams' : 'notFound');
+export const invalidCode = (dialect: AssetDialect): InvalidCode =>
+  dialect === 'hosted' ? 'invalidParams' : 'notFound';
 
 /** `params` is an object, an array that holds one, or the values of `order`. Errors: of `dialect`. */
-export function readQuestion(params: unknown, dialect: Dialect, order: readonly string[] = []): DasRequest {
+export function readQuestion(params: unknown, dialect: AssetDialect, order: readonly string[] = []): DasRequest {
   const invalid = (text: string, details = text) => new RpcError(invalidCode(dialect), { message: text, details });
   const members = membersOf(params, order);
   if (members === null) {
@@ -211,7 +212,7 @@ export function cutPage<T>(
 }
 
 /** The schema of `params`: the object, an array that holds it, or the values of `order`. */
-export function paramsSchema(
+export function dasParamsSchema(
   members: Readonly<Record<string, TSchema>>,
   order: readonly string[],
   isClosed = false,

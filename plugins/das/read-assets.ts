@@ -172,7 +172,7 @@ export async function readAssets(
       lacking = answer.lacking;
       return answer.found;
     },
-    await viewOf(parts, options),
+    await keptViewOf(parts, options),
     parts,
     options,
   );
@@ -212,7 +212,10 @@ function isCurrentNow(
 }
 
 /** What is kept of the index, as of now; null where nothing is, or all is shown with what the index does not store. */
-export async function viewOf({ index }: Pick<ReadParts, 'index'>, options: AssetReadOptions): Promise<KeptView | null> {
+export async function keptViewOf(
+  { index }: Pick<ReadParts, 'index'>,
+  options: AssetReadOptions,
+): Promise<KeptView | null> {
   return index === null || !isKept(options) ? null : index.kept.view();
 }
 
@@ -296,7 +299,7 @@ async function showFound<T extends ToShow>(
 ): Promise<ReadonlyMap<string, AssetText>> {
   const { source } = parts;
   const uris = found.map(uriOf);
-  const fungible = found.filter(isFungible).map(idOf);
+  const fungible = found.filter(isFungible).map(assetIdOf);
   const [known, dollars] = await readFacts(uris, fungible, parts, options);
   const assets = new Map<string, Asset>();
   found.forEach((one, at) => {
@@ -310,7 +313,7 @@ async function showFound<T extends ToShow>(
   const listings = new Map(items.map(({ id, listing }) => [id, listing]));
   const texts = new Map<string, AssetText>();
   found.forEach((one, at) => {
-    const [id, uri] = [idOf(one), uris[at] ?? ''];
+    const [id, uri] = [assetIdOf(one), uris[at] ?? ''];
     const asset = shown.get(id);
     if (asset === undefined) return;
     const { last_indexed_slot: slot, ...rest } = asset;
@@ -327,7 +330,7 @@ async function showFound<T extends ToShow>(
 /** Whether all accounts of an asset are those of the index. */
 function isStored(found: FoundAsset, source: AccountSource): boolean {
   if (found.kind === 'leaf') return false;
-  const id = idOf(found);
+  const id = assetIdOf(found);
   const group = groupOf(found);
   const { metadata, edition } = found.kind === 'mint' ? source.places(id) : { metadata: id, edition: id };
   const holder = found.kind === 'mint' ? found.accounts.holder?.address : undefined;
@@ -349,19 +352,19 @@ async function find(
   source: AccountSource,
   compressed: CompressedAssets | undefined,
 ): Promise<{ readonly found: readonly FoundAsset[]; readonly lacking: string | null }> {
-  if (compressed === undefined) return { found: await findAccounts(ids, source), lacking: null };
+  if (compressed === undefined) return { found: await findAssetAccounts(ids, source), lacking: null };
   const { slot, assets, lacking } = await compressed.find(ids.map((id) => decode32(id) as Uint8Array));
   const leaves = new Map<string, FoundAsset>();
   const outside: string[] = [];
   for (const id of new Set(ids)) {
     const asset = assets.get(id);
-    const leaf = asset === undefined || 'withheld' in asset ? null : leafOf(asset, slot);
+    const leaf = asset === undefined || 'withheld' in asset ? null : leafAsset(asset, slot);
     if (leaf !== null) leaves.set(id, leaf);
     if (leaf === null || leaf.asset.state === 'redeemed') outside.push(id);
   }
-  const accounts = outside.length === 0 ? [] : await findAccounts(outside, source);
-  for (const one of accounts) leaves.delete(idOf(one));
-  const known = new Set(accounts.map(idOf));
+  const accounts = outside.length === 0 ? [] : await findAssetAccounts(outside, source);
+  for (const one of accounts) leaves.delete(assetIdOf(one));
+  const known = new Set(accounts.map(assetIdOf));
   for (const id of outside) {
     const asset = assets.get(id);
     if (asset === undefined || known.has(id) || leaves.has(id)) continue;
@@ -372,16 +375,16 @@ async function find(
   return { found: [...accounts, ...leaves.values()], lacking: lacking?.withheld ?? null };
 }
 
-export function leafOf(asset: CompressedAsset, slot: number): (FoundAsset & { readonly kind: 'leaf' }) | null {
+export function leafAsset(asset: CompressedAsset, slot: number): (FoundAsset & { readonly kind: 'leaf' }) | null {
   const metadata = metadataOfLeaf(asset.metadata, asset);
   return metadata === null ? null : { kind: 'leaf', id: encode32(asset.id), asset, metadata, slot };
 }
 
-export const idOf = (found: FoundAsset | { readonly kind: 'unread' | 'row'; readonly id: string }): string =>
+export const assetIdOf = (found: FoundAsset | { readonly kind: 'unread' | 'row'; readonly id: string }): string =>
   found.kind === 'mint' ? found.accounts.id : found.id;
 
 /** Assets with accounts. `holders`: token accounts that are known to hold mints, so that they need not be looked for. */
-export async function findAccounts(
+export async function findAssetAccounts(
   ids: readonly string[],
   source: AccountSource,
   holders: ReadonlyMap<string, NonNullable<MintAccounts['holder']>> = new Map(),
@@ -586,14 +589,14 @@ async function withCollections(
   { source, documents, documentWaitMs, group }: Pick<ReadParts, 'source' | 'documents' | 'documentWaitMs' | 'group'>,
 ): Promise<ReadonlyMap<string, Asset>> {
   const groups = [...assets.values()].flatMap(({ grouping }) => grouping.map(({ group_value }) => group_value));
-  const found = await findAccounts(groups, source);
+  const found = await findAssetAccounts(groups, source);
   const known =
     (await documents?.read(found.map(uriOf), { waitMs: documentWaitMs, group })) ?? new Map<string, unknown>();
   const metadata = new Map(
     found.map((one) => {
       const document = (known.get(uriOf(one)) ?? {}) as Readonly<Record<string, unknown>>;
       const members = COLLECTION_MEMBERS.filter((name) => document[name] !== undefined);
-      return [idOf(one), Object.fromEntries(members.map((name) => [name, document[name]]))];
+      return [assetIdOf(one), Object.fromEntries(members.map((name) => [name, document[name]]))];
     }),
   );
   return new Map(

@@ -1,7 +1,7 @@
 import { decode32 } from '../../src/lib/base58.ts';
 import { decodeMint, decodeTokenAccount, type TokenAccount } from '../../src/solana/accounts/token.ts';
 import { accountExtensionsJson } from '../../src/solana/accounts/token-extensions.ts';
-import type { Dialect } from '../../src/solana/assets/asset.ts';
+import type { AssetDialect } from '../../src/solana/assets/asset.ts';
 import type { DasConfig } from './config.ts';
 import { cutPage, type DasRequest, readKey, readPaging } from './params.ts';
 import type { AccountSource, KeyedAccount } from './source.ts';
@@ -55,7 +55,7 @@ async function ofMint(mint: string, source: AccountSource, { invalid }: DasReque
   return source.ofMint(mint, program);
 }
 
-function tokenAccountJson(address: string, held: TokenAccount, dialect: Dialect): object {
+function tokenAccountJson(address: string, held: TokenAccount, dialect: AssetDialect): object {
   const { mint, owner, amount, delegate, delegatedAmount, isFrozen, closeAuthority } = held;
   const extensions = accountExtensionsJson(held.extensions);
   const common = { address, mint, amount, owner, frozen: isFrozen, delegated_amount: delegatedAmount };

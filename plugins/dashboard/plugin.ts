@@ -15,10 +15,10 @@ import type { PageContext } from './routes/common.ts';
 import { loginRoutes } from './routes/login.ts';
 import { lookUpRoutes } from './routes/look-up.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
-import { arePagesBuilt, pageRoutes, readPages } from './routes/pages.ts';
+import { arePagesBuilt, pageRoutes, readPageFiles } from './routes/pages.ts';
 import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
 import { createSampler, withOtherThreads } from './series.ts';
-import { CHANGES, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
+import { CHANGE_PACE, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -81,7 +81,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     config,
     daemon,
     guard: createGuard(sessions),
-    pace: createOwnerPace(clock, CHANGES),
+    pace: createOwnerPace(clock, CHANGE_PACE),
     picturePace: createOwnerPace(clock, PICTURES),
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,
@@ -100,7 +100,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     },
   };
   const live = createLive(context, ctx);
-  const pages = lazy(readPages);
+  const pages = lazy(readPageFiles);
   const routes = [
     ...pageRoutes(pages),
     ...loginRoutes(context),

@@ -188,7 +188,7 @@ export function demandOperator({ identity }: Session): void {
 }
 
 /** Throws 404 for owners of other projects, so that they cannot find out whether a project exists. */
-export function demandProject({ identity }: Session, projectId: string): void {
+export function demandOwnProject({ identity }: Session, projectId: string): void {
   if (identity.role === 'project' && identity.projectId !== projectId)
     throw new RequestError(404, 'there is no project with this id');
 }
@@ -213,7 +213,7 @@ export interface PaceLimits {
 }
 
 /** Changes are written down. */
-export const CHANGES: PaceLimits = { what: 'changes', burst: 100, perMinute: 30 };
+export const CHANGE_PACE: PaceLimits = { what: 'changes', burst: 100, perMinute: 30 };
 /** Pictures are fetched from elsewhere. */
 export const PICTURES: PaceLimits = { what: 'pictures', burst: 1_000, perMinute: 300 };
 

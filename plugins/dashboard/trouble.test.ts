@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ChainState, Health, Live, SeriesPoint, UpstreamState } from './app/api.ts';
+import type { ChainState, SeriesPoint, ShownHealth, ShownLive, ShownUpstream } from './app/api.ts';
 import { troublesOf } from './app/trouble.ts';
 
 const chain: ChainState = {
@@ -18,7 +18,7 @@ const chain: ChainState = {
   openGaps: 0,
   finalityAlarm: null,
 };
-const upstream = (label: string, reason: string | null): UpstreamState => ({
+const upstream = (label: string, reason: string | null): ShownUpstream => ({
   chain: 'main',
   label,
   healthy: reason === null,
@@ -26,12 +26,16 @@ const upstream = (label: string, reason: string | null): UpstreamState => ({
   slot: 100,
   inFlight: 0,
 });
-const live = (chains: readonly ChainState[], upstreams: readonly UpstreamState[]): Live => ({
+const live = (chains: readonly ChainState[], upstreams: readonly ShownUpstream[]): ShownLive => ({
   at: 0,
   chains,
   upstreams,
 });
-const healthy: Health = { ready: true, draining: false, checks: [{ name: 'store', ok: true, detail: 'takes writes' }] };
+const healthy: ShownHealth = {
+  ready: true,
+  draining: false,
+  checks: [{ name: 'store', ok: true, detail: 'takes writes' }],
+};
 const point = (sums: Readonly<Record<string, number>>): SeriesPoint => ({ at: 0, sums, peaks: {}, latency: null });
 const titles = (...given: Parameters<typeof troublesOf>) =>
   troublesOf(...given).map(({ tone, title }) => `${tone}: ${title}`);
@@ -59,13 +63,17 @@ test('a certificate that does not hold is a trouble', () => {
 });
 
 test('a failed check is said once, and a daemon that is not ready always has a reason', () => {
-  const store: Health = {
+  const store: ShownHealth = {
     ready: false,
     draining: false,
     checks: [{ name: 'store', ok: false, detail: 'the disk is full' }],
   };
   assert.deepEqual(titles(store, null, []), ['bad: Store: the disk is full']);
-  const unsaid: Health = { ready: false, draining: false, checks: [{ name: 'chain main', ok: false, detail: 'late' }] };
+  const unsaid: ShownHealth = {
+    ready: false,
+    draining: false,
+    checks: [{ name: 'chain main', ok: false, detail: 'late' }],
+  };
   assert.deepEqual(titles(unsaid, null, []), ['bad: Not ready: chain main: late']);
 });
 

@@ -5,13 +5,13 @@ import {
   type FeeOptions,
   type FeeRequest,
   feeParams,
+  readDraftMessage,
+  readFeeRequest,
   readLookback,
-  readRequest,
-  readTransaction,
   writableKeys,
 } from './request.ts';
 import { estimate, hashAccount, LEVELS, type Levels } from './slot-fees.ts';
-import { createProcessor, createWindow, type Window } from './window.ts';
+import { createFeeProcessor, createWindow, type Window } from './window.ts';
 
 /** What `recommended` gives at least, micro-lamports per compute unit. */
 const MIN_RECOMMENDED = 10_000;
@@ -25,7 +25,7 @@ export function provision(ctx: PluginContext<FeesConfig>): void {
     ctx.metrics.observe('slots', 'slots whose fees are in memory', () => window.size);
     ctx.metrics.observe('slots_bytes', 'size of the fees in memory', () => window.bytes);
   }
-  ctx.blocks.on(createProcessor());
+  ctx.blocks.on(createFeeProcessor());
   ctx.rpc.method({ ...method(ctx, window, 'getPriorityFeeEstimate', 2), aliases: ['getPriorityFeeEstimateV2'] });
   ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV1', 1));
 }
@@ -62,7 +62,7 @@ function method(ctx: PluginContext<FeesConfig>, window: Window, name: string, al
       { description: 'The estimate, or all levels', examples: [{ priorityFeeEstimate: 10_000 }] },
     ),
     async handler({ params, signal, tenant }) {
-      const asked = readRequest(params);
+      const asked = readFeeRequest(params);
       const names = await namesOf(asked, ctx.chain('main'), {
         signal,
         tenant,
@@ -101,7 +101,7 @@ type AskOptions = Parameters<ChainReader['call']>[2];
 /** base58 of the accounts: as named, or what the transaction may write to and everything it looks up. */
 async function namesOf(asked: FeeRequest, reader: ChainReader | null, how: AskOptions): Promise<readonly string[]> {
   if (asked.transaction === null) return asked.accountKeys ?? [];
-  const message = readTransaction(asked.transaction, asked.options?.transactionEncoding);
+  const message = readDraftMessage(asked.transaction, asked.options?.transactionEncoding);
   const tables = message.lookups.map(({ table }) => encode32(table));
   if (tables.length === 0) return writableKeys(message);
   if (reader === null) throw new RpcError('unavailable', { details: 'no Solana upstream is configured' });

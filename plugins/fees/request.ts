@@ -131,7 +131,7 @@ export const feeParams = Type.Union([
 const MAX_TRANSACTION_BYTES = 4_096;
 
 /** `[{transaction | accountKeys, options}]`, or the object alone. Members that are null count as absent. Throws -32602. */
-export function readRequest(params: unknown): FeeRequest {
+export function readFeeRequest(params: unknown): FeeRequest {
   const given: unknown = Array.isArray(params) ? params[0] : params;
   if (!isPlainObject(given)) throw malformed('params[0] has to be an object');
   const members = present(given, ['transaction', 'accountKeys', 'options'], 'params[0]');
@@ -197,7 +197,7 @@ export function readLookback(options: FeeOptions | null): number {
 }
 
 /** The message of a transaction that may lack its signatures. */
-export function readTransaction(text: string, encoding: FeeOptions['transactionEncoding'] = 'base58'): DraftMessage {
+export function readDraftMessage(text: string, encoding: FeeOptions['transactionEncoding'] = 'base58'): DraftMessage {
   const bytes = decodeText(text, encoding);
   if (bytes.length > MAX_TRANSACTION_BYTES) throw refused('decoded too large');
   try {

@@ -168,7 +168,7 @@ export const migrations: readonly Migration[] = [
  * Keeps the fees of the newest slots, one row for each block: what an estimate needs is there after a restart, in every process,
  * and no block is fetched for it. Nothing that may still be taken back is pruned for being old.
  */
-export function createProcessor(): BlockProcessor {
+export function createFeeProcessor(): BlockProcessor {
   return {
     name: 'fees',
     version: 1,

@@ -33,7 +33,7 @@ import {
   reaches,
 } from './held.ts';
 import { asFinal, rowsAsFinal } from './late-status.ts';
-import { bankOf, getSignatureStatuses, getStatusesAlone, isStatuses, rankOf, statusesOf } from './statuses.ts';
+import { bankLevelOf, getSignatureStatuses, getStatusesAlone, isStatuses, rankOf, statusesOf } from './statuses.ts';
 
 interface StandardParts {
   /** Null without a ledger, or when the ledger answers nothing. */
@@ -154,7 +154,7 @@ export function createStandardAnswers(parts: StandardParts): KeptAnswers {
     }
     const given: unknown = JSON.parse(resultText);
     if (!isStatuses(given)) return AS_IT_IS;
-    context.saw(bankOf(held?.given[1]), given.context.slot);
+    context.saw(bankLevelOf(held?.given[1]), given.context.slot);
     const theirs = {
       context: given.context,
       value: await asFinal(given.value, await knownFinal(held?.past ?? null), held?.past ?? null),

@@ -32,7 +32,7 @@ interface HeldStatuses {
 }
 
 /** A named commitment chooses the bank that is looked into; by default it is the newest one. */
-export function bankOf(given: unknown): BankLevel {
+export function bankLevelOf(given: unknown): BankLevel {
   const config = configOf(given, STATUS_MEMBERS);
   return config?.['commitment'] == null ? 'processed' : commitmentOf(config);
 }
@@ -42,7 +42,7 @@ export async function statusesOf(held: HeldHistory, [list, given]: readonly unkn
   const config = configOf(given, STATUS_MEMBERS);
   if (config === undefined || !(await includes(held, config['minContextSlot'], commitmentOf(config)))) return null;
   if (!Array.isArray(list) || list.length < 1 || list.length > MAX_STATUSES) return null;
-  const bank = bankOf(given);
+  const bank = bankLevelOf(given);
   const kept = await held.past.heads();
   const found = await Promise.all(list.map((signature) => heldTransaction(held, signature, 'confirmed')));
   // An upstream is asked what is final only where the ledger does not know it.

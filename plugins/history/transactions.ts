@@ -2,13 +2,22 @@
 
 import { stringify } from '../../src/lib/json.ts';
 import { type Caller, CodedError, JsonText, RpcError } from '../../src/plugin/plugin.ts';
-import { endOf, type Loaded } from '../../src/ports/address-history.ts';
+import { endOf, type LoadedRow } from '../../src/ports/address-history.ts';
 import { readTransfers } from '../../src/solana/movements/transfers.ts';
 import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
-import { memoOf, showEntryAsKept, UnsupportedVersion, withStatus } from '../../src/solana/show-transaction.ts';
+import { memoOfWire, showEntryAsKept, UnsupportedVersion, withStatus } from '../../src/solana/show-transaction.ts';
 import { readTransactionsQuestion, type TransactionsQuestion } from './question.ts';
 import { isMatch } from './transfers.ts';
-import { exactPlace, isInTime, locate, openReading, placeText, type Reading, type WalkParts, walk } from './walk.ts';
+import {
+  exactPlace,
+  isInTime,
+  locateSignature,
+  openReading,
+  placeText,
+  type Reading,
+  type WalkParts,
+  walk,
+} from './walk.ts';
 
 /** Full transactions that one price pays. */
 export const FULL_LOT = 100;
@@ -21,7 +30,7 @@ export async function transactionsOf(
 ): Promise<JsonText> {
   const question = readTransactionsQuestion(params);
   const reading = await withSignatures(await openReading(parts, question, call), question);
-  const found: Loaded[] = [];
+  const found: LoadedRow[] = [];
   const { limit, order, mask } = question;
   const isFiltered = question.status !== 'any' || question.blockTime !== null || question.tokenTransfer !== null;
   const most = isFiltered ? Math.max(parts.scanLimit(), limit + 1) : limit + 1;
@@ -44,7 +53,7 @@ async function withSignatures(reading: Reading, { signatures }: TransactionsQues
   let { above, below } = reading;
   for (const { operator, signature } of signatures) {
     const isLower = operator === 'gt' || operator === 'gte';
-    const n = await locate(reading.view, signature, isLower ? 'newer' : 'older');
+    const n = await locateSignature(reading.view, signature, isLower ? 'newer' : 'older');
     if (isLower) above = Math.max(above, operator === 'gt' ? n : n - 1);
     else below = Math.min(below, operator === 'lt' ? n : n + 1);
   }
@@ -52,7 +61,7 @@ async function withSignatures(reading: Reading, { signatures }: TransactionsQues
 }
 
 function isWanted(
-  { tx, block, time }: Loaded,
+  { tx, block, time }: LoadedRow,
   { status, blockTime, tokenTransfer, address }: TransactionsQuestion,
 ): boolean {
   if (status !== 'any' && (tx.error === null) !== (status === 'succeeded')) return false;
@@ -70,13 +79,13 @@ function isWanted(
 }
 
 /** Behind a transaction, or behind the last one that was searched. While a fork can move it, this process remembers which one it was. */
-function tokenText({ shown }: WalkParts, row: Loaded | null, last: number | null): string {
+function tokenText({ shown }: WalkParts, row: LoadedRow | null, last: number | null): string {
   if (row !== null) shown.note(row.n, row.signature);
   const n = row?.n ?? last;
   return n === null ? 'null' : JSON.stringify(placeText(n));
 }
 
-function signatureRows({ view, finalSlot }: Reading, rows: readonly Loaded[]): string[] {
+function signatureRows({ view, finalSlot }: Reading, rows: readonly LoadedRow[]): string[] {
   return rows.map(({ n, signature, slot, time, tx, block }) => {
     view.noteShown(signature, n);
     const keys = Array.from(tx.keys, (id) => block.keys.base58(id));
@@ -89,7 +98,7 @@ function signatureRows({ view, finalSlot }: Reading, rows: readonly Loaded[]): s
       blockTime: time,
       confirmationStatus: n < endOf(finalSlot) ? 'finalized' : 'confirmed',
       err: tx.error,
-      memo: memoOf({ instructions }, keys),
+      memo: memoOfWire({ instructions }, keys),
       signature,
       slot,
       transactionIndex: exactPlace(n),
@@ -97,7 +106,11 @@ function signatureRows({ view, finalSlot }: Reading, rows: readonly Loaded[]): s
   });
 }
 
-async function fullRows({ view }: Reading, rows: readonly Loaded[], question: TransactionsQuestion): Promise<string[]> {
+async function fullRows(
+  { view }: Reading,
+  rows: readonly LoadedRow[],
+  question: TransactionsQuestion,
+): Promise<string[]> {
   for (const { n, signature, tx } of rows) {
     demandVersion(tx.version, question.maxVersion);
     view.noteShown(signature, n);

@@ -2,7 +2,7 @@
 
 import { type Caller, JsonText, RequestError } from '../../src/plugin/plugin.ts';
 import { tenantOf } from '../../src/ports/access.ts';
-import { CHANGED, endOf, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
+import { CHANGED, endOf, type LoadedRow, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/tokens.ts';
 import { transferFee, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { readTransfers, type TransferRow } from '../../src/solana/movements/transfers.ts';
@@ -13,7 +13,7 @@ import { exactPlace, isInTime, openReading, placeText, type Reading, type WalkPa
 const SLOTS_PER_EPOCH = 432_000n;
 
 interface MatchedTransfer {
-  readonly at: Loaded;
+  readonly at: LoadedRow;
   readonly row: TransferRow;
   /** Index among all transfers of the transaction. */
   readonly index: number;

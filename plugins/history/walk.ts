@@ -8,7 +8,7 @@ import {
   endOf,
   firstOf,
   type HistoryCall,
-  type Loaded,
+  type LoadedRow,
   type OpenAddressHistory,
   PROVISIONAL_PLACE,
   placeOf,
@@ -166,7 +166,7 @@ async function placeOfCursor(
   shown: ShownPlaces,
 ): Promise<number> {
   const wanted = order === 'asc' ? 'newer' : 'older';
-  if (cursor.kind === 'signature') return await locate(view, cursor.signature, wanted);
+  if (cursor.kind === 'signature') return await locateSignature(view, cursor.signature, wanted);
   const n = positionOfPlace(cursor);
   if (cursor.slot <= view.finalSlot) return n;
   const signature = shown.signatureAt(n);
@@ -174,7 +174,11 @@ async function placeOfCursor(
 }
 
 /** Position of any transaction. Errors: -32020 for one that the chain does not have. */
-export async function locate(view: AddressHistory, signature: string, wanted: 'older' | 'newer'): Promise<number> {
+export async function locateSignature(
+  view: AddressHistory,
+  signature: string,
+  wanted: 'older' | 'newer',
+): Promise<number> {
   const n = await view.locate(signature, wanted);
   if (n === null) throw new RpcError('transactionNotFound', { message: `Transaction ${signature} not found` });
   return n;
@@ -204,7 +208,7 @@ interface WalkRange {
 export async function walk(
   reading: Reading,
   range: WalkRange,
-  visit: (found: Loaded) => boolean,
+  visit: (found: LoadedRow) => boolean,
 ): Promise<HistoryWalkEnd> {
   for await (const { rows, lastN, end } of walkPages(reading, range)) {
     for (const found of rows) if (visit(found)) return { reason: 'stopped', lastN: found.n };
@@ -266,8 +270,8 @@ export function createOpenWalk(parts: WalkParts): OpenAddressWalk {
       },
       call,
     );
-    const newer = after === null ? reading.above : await locate(reading.view, after, 'newer');
-    const older = before === null ? reading.below : await locate(reading.view, before, 'older');
+    const newer = after === null ? reading.above : await locateSignature(reading.view, after, 'newer');
+    const older = before === null ? reading.below : await locateSignature(reading.view, before, 'older');
     const range = { above: Math.max(reading.above, newer), below: Math.min(reading.below, older) };
     return {
       pages: (wanted) => walkPages({ ...reading, ...range }, { ...wanted, order: question.order }),

@@ -10,7 +10,7 @@ import {
 } from '../../src/solana/programs.ts';
 import { shorten } from './shorten.ts';
 import { type Calls, orMissing } from './tool.ts';
-import { pageOf, pagesOf } from './tools/docs.ts';
+import { docsPageOf, pagesOf } from './tools/docs.ts';
 
 const DOCS = 'parhelion://docs/';
 const IDLS = 'parhelion://idls/';
@@ -67,7 +67,7 @@ export async function readResource(calls: Calls, uri: string): Promise<Content |
   const document = DOCUMENTS.find((one) => one.uri === uri);
   if (document !== undefined) return { mimeType: 'application/json', text: await calls.text(document.path) };
   if (uri.startsWith(DOCS)) {
-    const text = await orMissing(pageOf(calls, uri.slice(DOCS.length)));
+    const text = await orMissing(docsPageOf(calls, uri.slice(DOCS.length)));
     return text === null ? null : { mimeType: 'text/markdown', text };
   }
   if (!uri.startsWith(IDLS)) return null;

@@ -15,7 +15,7 @@ import type { LedgerReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import type { ParsedConfig } from './config.ts';
 
-export interface Asker extends Pick<CallContext, 'signal' | 'tenant'> {
+export interface ProjectAsker extends Pick<CallContext, 'signal' | 'tenant'> {
   /** Project whose uploaded interfaces are preferred; absent or null: none. */
   readonly project?: string | null;
 }
@@ -48,7 +48,7 @@ const SEED_BYTES = 32;
 export type FetchTransactions = (
   signatures: readonly string[],
   commitment: Commitment,
-  asker: Asker,
+  asker: ProjectAsker,
 ) => Promise<ReadonlyMap<string, TransactionWithKeys | UnreadableTransaction | null>>;
 
 /** The chain has the transaction, in a form that cannot be decoded. */
@@ -73,7 +73,7 @@ export function createFetch({ chain, ledger, random, log, config }: SourceParts)
     }
   }
 
-  async function fromUpstream(signature: string, commitment: Commitment, asker: Asker) {
+  async function fromUpstream(signature: string, commitment: Commitment, asker: ProjectAsker) {
     const options = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MAX_VERSION };
     const text = await callText(chain(), 'getTransaction', [signature, options], {
       ...asker,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { OWN_WORK } from '../../src/ports/access.ts';
-import { type Loaded, NAMED, positionOf, type WalkPage } from '../../src/ports/address-history.ts';
+import { type LoadedRow, NAMED, positionOf, type WalkPage } from '../../src/ports/address-history.ts';
 import { type ProgramInterface, readIdl } from '../../src/solana/idl/read-idl.ts';
 import { createWords } from '../../src/solana/parsers/parser.ts';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
@@ -26,7 +26,7 @@ const idl = (name: string, tag: number): ProgramInterface =>
     }),
   )!;
 
-function rowOf(slot: number, data: number, isFailed = false): Loaded {
+function rowOf(slot: number, data: number, isFailed = false): LoadedRow {
   const { signature, block, tx } = madeTransaction(slot, slot, PROGRAM, [data]);
   return {
     n: positionOf(slot, 0),
@@ -35,7 +35,7 @@ function rowOf(slot: number, data: number, isFailed = false): Loaded {
     slot,
     time: 1_760_000_000,
     tx: isFailed ? { ...tx, error: 'AccountNotFound' } : tx,
-    block: block as Loaded['block'],
+    block: block as LoadedRow['block'],
   };
 }
 
@@ -81,7 +81,7 @@ const scanFor = (...instructions: string[]) =>
     match: { programs: [{ programId: PROGRAM, instructions, scope: 'transaction' }] },
   });
 
-const lastPage = (...rows: Loaded[]): WalkPage => ({ rows, lastN: rows.at(-1)!.n, end: 'complete' });
+const lastPage = (...rows: LoadedRow[]): WalkPage => ({ rows, lastN: rows.at(-1)!.n, end: 'complete' });
 
 test('where no interface is known for a slot, any version counts', async () => {
   const rows = [rowOf(9, 1), rowOf(8, 2)];

@@ -2,14 +2,14 @@
 
 import { type Caller, type Clock, JsonText, RequestError, RpcError } from '../../src/plugin/plugin.ts';
 import type { AddressWalk, OpenAddressWalk, WalkPage } from '../../src/ports/address-history.ts';
-import { CHANGED, type Loaded, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
+import { CHANGED, type LoadedRow, NAMED, TOUCHED } from '../../src/ports/address-history.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
 import { type ProgramInterface, snakeName } from '../../src/solana/idl/read-idl.ts';
 import { nativeChange } from '../../src/solana/movements/movement.ts';
 import { NATIVE_SOL_MINT } from '../../src/solana/programs.ts';
 import type { ParsedConfig } from './config.ts';
 import { demandUsable } from './costs.ts';
-import type { Asker, TransactionWithKeys } from './fetch.ts';
+import type { ProjectAsker, TransactionWithKeys } from './fetch.ts';
 import { type KnownVersion, type Learned, NOW } from './interfaces/index.ts';
 import type { HistoryRequest, MintFilter, ProgramFilter, ScanRequest } from './requests.ts';
 import { type ElementParts, elementTexts, learnAs, pause } from './transactions.ts';
@@ -21,7 +21,7 @@ export interface ParsedHistoryParts {
   readonly elements: ElementParts;
 }
 
-interface HistoryCall extends Asker {
+interface HistoryCall extends ProjectAsker {
   readonly caller: Caller | null;
 }
 
@@ -53,7 +53,7 @@ async function openWalk(
 }
 
 /** Whether a row is of the status and the time that were asked for. */
-function isWithin({ tx, time }: Loaded, { status, time: { least, most } }: HistoryRequest): boolean {
+function isWithin({ tx, time }: LoadedRow, { status, time: { least, most } }: HistoryRequest): boolean {
   if (status !== 'any' && (tx.error === null) !== (status === 'succeeded')) return false;
   if (least === null && most === null) return true;
   return time !== null && (least === null || time >= least) && (most === null || time <= most);
@@ -67,7 +67,7 @@ export async function historyOf(
 ): Promise<JsonText> {
   const walk = await openWalk(parts, request, call, 'accounts');
   const { limit, tokenAccounts } = request;
-  const found: Loaded[] = [];
+  const found: LoadedRow[] = [];
   let read: PagePosition | null = null;
   let isEnd = false;
   const most = Math.max(parts.config.historyLimit, limit + 1);
@@ -93,9 +93,9 @@ export async function historyOf(
 const texts = (
   { elements }: ParsedHistoryParts,
   walk: AddressWalk,
-  rows: readonly Loaded[],
+  rows: readonly LoadedRow[],
   { rawTransaction }: HistoryRequest,
-  asker: Asker,
+  asker: ProjectAsker,
 ): Promise<readonly string[]> =>
   elementTexts(
     rows.map((row) => ({ signature: row.signature, found: foundOf(walk, row) })),
@@ -114,7 +114,7 @@ function lastOf({ rows, lastN }: WalkPage): PagePosition | null {
   return lastN === null ? null : { n: lastN, signature: last?.n === lastN ? last.signature : undefined };
 }
 
-const foundOf = (walk: AddressWalk, row: Loaded): TransactionWithKeys => ({
+const foundOf = (walk: AddressWalk, row: LoadedRow): TransactionWithKeys => ({
   signature: row.signature,
   slot: row.slot,
   blockTime: row.time,
@@ -138,10 +138,10 @@ export async function scanOf(parts: ParsedHistoryParts, request: ScanRequest, ca
   const started = clock.monotonic();
   const programs = await namedFilters(request, elements, call);
   const walk = await openWalk(parts, request, call, 'all');
-  const matched: Loaded[] = [];
+  const matched: LoadedRow[] = [];
   const signatures: object[] = [];
   let [count, scanned] = [0, 0];
-  let last: Loaded | null = null;
+  let last: LoadedRow | null = null;
   /** Behind it the next call goes on. */
   let read: PagePosition | null = null;
 
@@ -174,7 +174,7 @@ export async function scanOf(parts: ParsedHistoryParts, request: ScanRequest, ca
   }
 
   const stoppedOn = await search();
-  const through = last as Loaded | null;
+  const through = last as LoadedRow | null;
   const place = read as PagePosition | null;
   const creditsCharged = scanCredits(config, scanned);
   const members: string[] = [];
@@ -198,7 +198,7 @@ const EXPECTED = 100;
 /** Rows that are compared without a pause. */
 const PAUSE_ROWS = 100;
 
-const signatureRow = (walk: AddressWalk, { signature, slot, n, time }: Loaded) => ({
+const signatureRow = (walk: AddressWalk, { signature, slot, n, time }: LoadedRow) => ({
   signature,
   slot,
   transactionIndex: walk.placeOf(n),
@@ -214,7 +214,7 @@ interface NamedFilter extends ProgramFilter {
 async function namedFilters(
   { programs }: ScanRequest,
   elements: ElementParts,
-  asker: Asker,
+  asker: ProjectAsker,
 ): Promise<readonly NamedFilter[]> {
   const missing = async (filters: readonly ProgramFilter[], slot: number): Promise<readonly ProgramFilter[]> => {
     const all = (one: number) => new Map(filters.map(({ programId }) => [programId, one]));
@@ -241,10 +241,10 @@ async function namedFilters(
 }
 
 async function learnPrograms(
-  rows: readonly Loaded[],
+  rows: readonly LoadedRow[],
   programs: readonly NamedFilter[],
   elements: ElementParts,
-  asker: Asker,
+  asker: ProjectAsker,
 ): Promise<Learned> {
   const named = programs.filter(({ names }) => names.length > 0);
   const slots = rows.map(({ slot }) => slot);
@@ -263,7 +263,7 @@ interface ScanCriteria {
 }
 
 /** One of the programs and one of the mints, as far as either is given. */
-function isMatch(row: Loaded, { programs, mints, address }: ScanCriteria, learned: Learned): boolean {
+function isMatch(row: LoadedRow, { programs, mints, address }: ScanCriteria, learned: Learned): boolean {
   const near = nearOf(row, address);
   return (
     (programs.length === 0 || programs.some((filter) => usesProgram(row, filter, near, learned))) &&
@@ -279,7 +279,7 @@ interface Near {
   readonly accounts: ReadonlySet<number>;
 }
 
-function nearOf({ tx, block }: Loaded, address: string): Near {
+function nearOf({ tx, block }: LoadedRow, address: string): Near {
   const accounts = new Set<number>();
   let id = -1;
   tx.keys.forEach((key, at) => {
@@ -297,7 +297,7 @@ const interfacesOf = (versions: readonly KnownVersion[]): readonly ProgramInterf
   versions.flatMap(({ program }) => program ?? []);
 
 function usesProgram(
-  { tx, block, slot }: Loaded,
+  { tx, block, slot }: LoadedRow,
   { programId, names, discriminators, scope }: NamedFilter,
   { id, accounts }: Near,
   { find, versionsOf }: Learned,
@@ -322,7 +322,7 @@ function usesProgram(
   return tx.instructions.some(isHit) || tx.innerInstructions.some(({ instructions: inner }) => inner.some(isHit));
 }
 
-function holdsMint({ tx, block }: Loaded, { mint, scope }: MintFilter, { id, accounts }: Near): boolean {
+function holdsMint({ tx, block }: LoadedRow, { mint, scope }: MintFilter, { id, accounts }: Near): boolean {
   if (mint === NATIVE_SOL_MINT)
     return tx.keys.some((key, at) => {
       if (scope === 'address' && key !== id) return false;

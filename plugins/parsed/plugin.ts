@@ -10,7 +10,7 @@ import type { ParsedConfig } from './config.ts';
 import { explainCommand } from './explain.ts';
 import { createFetch } from './fetch.ts';
 import { createInterfaces } from './interfaces/index.ts';
-import { describeMethods, historyRoute, scanRoute, transactionsRoute } from './routes.ts';
+import { describeParsedMethods, parsedHistoryRoute, scanRoute, transactionsRoute } from './routes.ts';
 import { forgetUploads } from './store.ts';
 import { createOwnOf, uploadRoutes } from './uploads.ts';
 
@@ -36,11 +36,11 @@ export function provision(ctx: PluginContext<ParsedConfig>): void {
   const elements = { interfaces, ownOf, words };
   ctx.command(explainCommand({ fetch, elements }));
   for (const route of uploadRoutes({ store, clock, config, elements })) ctx.http.route(route);
-  for (const method of describeMethods({ chain, config, elements })) ctx.rpc.method(method);
+  for (const method of describeParsedMethods({ chain, config, elements })) ctx.rpc.method(method);
   ctx.http.route(transactionsRoute({ config, fetch, elements }));
   const open = ctx.use(addressWalks);
   if (open === undefined) return;
   const parts = { open, config, elements, clock };
-  ctx.http.route(historyRoute({ config }, parts));
+  ctx.http.route(parsedHistoryRoute({ config }, parts));
   ctx.http.route(scanRoute({ config }, parts));
 }

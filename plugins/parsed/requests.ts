@@ -111,7 +111,7 @@ export interface HistoryRequest {
 export const MAX_LIMIT = 100;
 export const SORT_ORDERS = ['desc', 'asc'] as const;
 export const STATUSES = ['succeeded', 'failed', 'any'] as const;
-export const TOKEN_ACCOUNTS = ['none', 'balanceChanged', 'all'] as const;
+export const TOKEN_ACCOUNT_MODES = ['none', 'balanceChanged', 'all'] as const;
 /** Positions of later slots are no safe integers. */
 const MAX_SLOT = 100_000_000_000;
 const MAX_TIME = 8_640_000_000_000;
@@ -148,7 +148,7 @@ function historyOf(members: Members): HistoryRequest {
     order: choice(members['sortOrder'], 'sortOrder', SORT_ORDERS, 'desc'),
     commitment: choice(members['commitment'], 'commitment', COMMITMENTS, 'confirmed'),
     status: choice(members['status'], 'status', STATUSES, 'succeeded'),
-    tokenAccounts: choice(members['tokenAccounts'], 'tokenAccounts', TOKEN_ACCOUNTS, 'none'),
+    tokenAccounts: choice(members['tokenAccounts'], 'tokenAccounts', TOKEN_ACCOUNT_MODES, 'none'),
     minContextSlot:
       minContextSlot === undefined ? null : wholeNumber(minContextSlot, 'minContextSlot', 0, Number.MAX_SAFE_INTEGER),
     rawTransaction: rawFormOf(members),

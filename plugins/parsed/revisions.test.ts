@@ -4,15 +4,15 @@ import { deflateSync, gzipSync } from 'node:zlib';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { OWN_WORK } from '../../src/ports/access.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
-import { anchorAddress, metadataAddress } from '../../src/solana/idl/idl-accounts.ts';
+import { anchorAddress, programMetadataAddress } from '../../src/solana/idl/idl-accounts.ts';
 import { PROGRAM_METADATA_PROGRAM } from '../../src/solana/programs.ts';
 import { entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
 import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import type { TransactionWithKeys } from './fetch.ts';
-import { type Revision, readRevisions, type SignatureList } from './revisions.ts';
+import { type Revision, readRevisions, type SignaturePages } from './revisions.ts';
 
 const PROGRAM = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
-const ACCOUNTS = { program: PROGRAM, metadata: metadataAddress(PROGRAM)!, anchor: anchorAddress(PROGRAM)! };
+const ACCOUNTS = { program: PROGRAM, metadata: programMetadataAddress(PROGRAM)!, anchor: anchorAddress(PROGRAM)! };
 const SIGNAL = new AbortController().signal;
 const FOREVER = Number.MAX_SAFE_INTEGER;
 
@@ -53,7 +53,7 @@ function createHistory() {
     return slot;
   }
 
-  const listOf = (address: string, before = rows.length, keptFrom = 0): SignatureList => {
+  const listOf = (address: string, before = rows.length, keptFrom = 0): SignaturePages => {
     const own = rows.slice(keptFrom, before).filter(({ addresses }) => addresses.includes(address));
     return { rows: own.reverse(), isWhole: true };
   };
@@ -151,7 +151,7 @@ test('a replay of Program Metadata instructions equals the account, whatever ins
       const compression = draw.below(3);
       const text = JSON.stringify({ name: `n${draw.below(5)}`, docs: 'x'.repeat(draw.below(60)) });
       const packed = Buffer.from(PACKS[compression]!(text));
-      const buffer = metadataAddress(`${'1'.repeat(31)}${'23456789ABCDEFGHJKLMNPQRSTUVWXYZ'[buffers++ % 31]}`)!;
+      const buffer = programMetadataAddress(`${'1'.repeat(31)}${'23456789ABCDEFGHJKLMNPQRSTUVWXYZ'[buffers++ % 31]}`)!;
       /** Fills an account from its start; the interface stays what it is. */
       const fill = (target: string, stays: boolean) => {
         step(call.allocate(target));

@@ -12,7 +12,7 @@ import {
   metadataText,
 } from '../../src/solana/idl/idl-accounts.ts';
 import { PROGRAM_METADATA_PROGRAM } from '../../src/solana/programs.ts';
-import type { Asker, FetchTransactions } from './fetch.ts';
+import type { FetchTransactions, ProjectAsker } from './fetch.ts';
 
 /** What the accounts of a program showed in the slots from `from` up to and without `to`. */
 export interface Revision {
@@ -22,7 +22,7 @@ export interface Revision {
   readonly text: string | null | undefined;
 }
 
-export interface SignatureRow {
+export interface ListedOutcome {
   readonly signature: string;
   readonly slot: number;
   readonly err: unknown;
@@ -38,14 +38,14 @@ interface Accounts {
 
 interface Sources {
   /** Transactions with each of the two accounts, newest first; null: nobody knows. */
-  readonly lists: readonly [metadata: SignatureList | null, anchor: SignatureList | null];
+  readonly lists: readonly [metadata: SignaturePages | null, anchor: SignaturePages | null];
   /** Transactions with a buffer that are older than this signature, newest first; null: nobody knows. */
-  listBefore(address: string, signature: string): Promise<SignatureList | null>;
+  listBefore(address: string, signature: string): Promise<SignaturePages | null>;
   readonly fetch: FetchTransactions;
 }
 
-export interface SignatureList {
-  readonly rows: readonly SignatureRow[];
+export interface SignaturePages {
+  readonly rows: readonly ListedOutcome[];
   /** Whether it goes back to the first transaction. */
   readonly isWhole: boolean;
 }
@@ -98,14 +98,14 @@ export async function readRevisions(
   accounts: Accounts,
   sources: Sources,
   bounds: Bounds,
-  asker: Asker,
+  asker: ProjectAsker,
 ): Promise<readonly Revision[]> {
   const { program } = accounts;
   let left = MAX_TRANSACTIONS;
   let stepBytes = 0;
   const copied = { bytes: 0 };
 
-  async function load(account: string, list: SignatureList | null): Promise<History> {
+  async function load(account: string, list: SignaturePages | null): Promise<History> {
     const wanted = (list?.rows ?? []).filter(({ err, slot }) => err === null && slot <= bounds.slot);
     const rows = wanted.slice(0, left);
     left -= rows.length;

@@ -44,11 +44,11 @@ import {
   SHAPES,
   SORT_ORDERS,
   STATUSES,
-  TOKEN_ACCOUNTS,
+  TOKEN_ACCOUNT_MODES,
 } from './requests.ts';
 import { type ElementParts, elementTexts, learnAs } from './transactions.ts';
 
-export interface RouteParts {
+export interface ParsedRouteParts {
   readonly config: ParsedConfig;
   readonly fetch: FetchTransactions;
   readonly elements: ElementParts;
@@ -60,7 +60,14 @@ export const TAG: Tag = {
 };
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
-export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
+export const PARSED_REFUSALS = {
+  400: refusal,
+  401: refusal,
+  403: refusal,
+  429: refusal,
+  503: refusal,
+  504: refusal,
+} as const;
 
 const nullable = (description: string) => orNull(address(description));
 
@@ -214,7 +221,7 @@ function priceOf(credits: () => number): Price {
 }
 
 /** `POST /v1/parsed-events/transactions`: up to 100 transactions by signature, in the order of the request. */
-export function transactionsRoute({ config, fetch, elements }: RouteParts): Route {
+export function transactionsRoute({ config, fetch, elements }: ParsedRouteParts): Route {
   return defineRoute({
     method: 'POST',
     path: '/v1/parsed-events/transactions',
@@ -236,7 +243,7 @@ export function transactionsRoute({ config, fetch, elements }: RouteParts): Rout
       { ...closed, ...oneRawForm, description: 'The transactions' },
     ),
     explain: readTransactions,
-    replies: { 200: Type.Array(result, { description: 'The transactions' }), ...REFUSALS },
+    replies: { 200: Type.Array(result, { description: 'The transactions' }), ...PARSED_REFUSALS },
     async handler({ body, caller, signal, tenant }) {
       const { signatures, commitment, rawTransaction } = readTransactions(body);
       const asker = { signal, tenant, project: caller?.projectId ?? null };
@@ -275,7 +282,7 @@ const historyMembers = {
   status: Type.Optional(oneOf(STATUSES, 'Outcome of the transactions; default succeeded')),
   tokenAccounts: Type.Optional(
     oneOf(
-      TOKEN_ACCOUNTS,
+      TOKEN_ACCOUNT_MODES,
       'Also transactions of token accounts that the address owns: those that change a balance, or all; default none',
     ),
   ),
@@ -288,7 +295,7 @@ const historyMembers = {
 const token = Type.Optional(text('Where the next page begins; absent at the end', '381204511:12'));
 
 /** `POST /v1/parsed-events/transaction-history`: a page of the history of an address. */
-export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: ParsedHistoryParts): Route {
+export function parsedHistoryRoute({ config }: Pick<ParsedRouteParts, 'config'>, parts: ParsedHistoryParts): Route {
   return defineRoute({
     method: 'POST',
     path: '/v1/parsed-events/transaction-history',
@@ -314,7 +321,7 @@ export function historyRoute({ config }: Pick<RouteParts, 'config'>, parts: Pars
         { data: Type.Array(result, { description: 'Transactions' }), paginationToken: token },
         { title: 'ParsedHistoryPage', description: 'A page' },
       ),
-      ...REFUSALS,
+      ...PARSED_REFUSALS,
     },
     handler: async ({ body, caller, signal, tenant }) =>
       json(await historyOf(parts, readHistory(body), { caller, signal, tenant, project: caller?.projectId ?? null })),
@@ -372,7 +379,7 @@ const match = Type.Object(
 );
 
 /** `POST /v1/parsed-events/scan`: searches the history of an address. */
-export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: ParsedHistoryParts): Route {
+export function scanRoute({ config }: Pick<ParsedRouteParts, 'config'>, parts: ParsedHistoryParts): Route {
   return defineRoute({
     method: 'POST',
     path: '/v1/parsed-events/scan',
@@ -453,7 +460,7 @@ export function scanRoute({ config }: Pick<RouteParts, 'config'>, parts: ParsedH
         },
         { title: 'ParsedScan', description: 'A page of a search' },
       ),
-      ...REFUSALS,
+      ...PARSED_REFUSALS,
     },
     handler: async ({ body, caller, signal, tenant }) =>
       json(await scanOf(parts, readScan(body), { caller, signal, tenant, project: caller?.projectId ?? null })),
@@ -476,7 +483,7 @@ const names = (description: string, example: string) =>
   Type.Array(text('Name in snake_case', example), { description });
 
 /** The calls by which clients of Parsed Streams find out what they can ask for, and whether the connection is alive. */
-export function describeMethods({ chain, config, elements }: DescribeParts): readonly RpcMethod[] {
+export function describeParsedMethods({ chain, config, elements }: DescribeParts): readonly RpcMethod[] {
   const common = { tag: TAG, auth: 'key' } as const;
   const priced = { product: 'enhancedApi', groups: ['rpc'] } as const;
   return [

@@ -5,7 +5,7 @@ import { RequestError } from '../../src/plugin/plugin.ts';
 import { type ParsedTransaction, type ParseParts, parseTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { showEntryAsKept, type TransactionEncoding, withStatus } from '../../src/solana/show-transaction.ts';
 import { CostlyInterface } from './costs.ts';
-import { type Asker, MAX_VERSION, type TransactionWithKeys, UnreadableTransaction } from './fetch.ts';
+import { MAX_VERSION, type ProjectAsker, type TransactionWithKeys, UnreadableTransaction } from './fetch.ts';
 import type { Interfaces, Learned, OwnOf } from './interfaces/index.ts';
 
 export type RawForm = 'none' | 'json' | 'jsonParsed' | 'base64';
@@ -25,7 +25,7 @@ export interface ElementParts {
 }
 
 /** Reads the interfaces that all of these transactions need. */
-function learnFor(wanted: readonly RequestedTransaction[], parts: ElementParts, asker: Asker): Promise<Learned> {
+function learnFor(wanted: readonly RequestedTransaction[], parts: ElementParts, asker: ProjectAsker): Promise<Learned> {
   const [newest, oldest] = [new Map<string, number>(), new Map<string, number>()];
   const readable = wanted
     .map(({ found }) => found)
@@ -42,7 +42,7 @@ function learnFor(wanted: readonly RequestedTransaction[], parts: ElementParts, 
 export async function learnAs(
   newestSlots: ReadonlyMap<string, number>,
   { interfaces, ownOf }: ElementParts,
-  asker: Asker,
+  asker: ProjectAsker,
   oldestSlots = newestSlots,
 ): Promise<Learned> {
   const learned = await interfaces.learn(newestSlots, asker, oldestSlots);
@@ -65,7 +65,11 @@ interface RequestedTransaction {
 }
 
 /** The element of one transaction. Errors: those of `Interfaces.learn`. */
-export async function readElement(wanted: RequestedTransaction, parts: ElementParts, asker: Asker): Promise<Element> {
+export async function readElement(
+  wanted: RequestedTransaction,
+  parts: ElementParts,
+  asker: ProjectAsker,
+): Promise<Element> {
   const { find } = await learnFor([wanted], parts, asker);
   return elementOf(wanted.signature, wanted.found, { find, words: parts.words });
 }
@@ -81,7 +85,7 @@ export async function elementTexts(
   wanted: readonly RequestedTransaction[],
   rawForm: RawForm,
   parts: ElementParts,
-  asker: Asker,
+  asker: ProjectAsker,
 ): Promise<readonly string[]> {
   const { find } = await learnFor(wanted, parts, asker);
   const bySignature = new Map<string, { readonly text: string; readonly bytes: number }>();
@@ -106,7 +110,7 @@ export async function elementTexts(
 }
 
 /** Between parts of long work: other calls have their turn, and work that nobody waits for ends. Errors: the reason of the signal. */
-export async function pause({ signal }: Asker): Promise<void> {
+export async function pause({ signal }: ProjectAsker): Promise<void> {
   await yieldToOthers();
   signal.throwIfAborted();
 }

@@ -19,16 +19,16 @@ import { address, count, oneOf, orNull, slot, text, time } from '../../src/solan
 import type { ParsedConfig } from './config.ts';
 import {
   FOREVER,
+  INTERFACE_SOURCES,
   type KnownVersion,
   MEMORY_PER_CHARACTER,
   NOW,
   type OwnInterfaces,
   type OwnOf,
-  SOURCES,
   shareOf,
   type Version,
 } from './interfaces/index.ts';
-import { REFUSALS, TAG } from './routes.ts';
+import { PARSED_REFUSALS, TAG } from './routes.ts';
 import {
   deleteUploads,
   insertUpload,
@@ -122,7 +122,7 @@ const upload = Type.Object(
 const known = Type.Object(
   {
     source: oneOf(
-      SOURCES,
+      INTERFACE_SOURCES,
       'project: uploaded by this project; folder: of the operator; builtIn: of this daemon; chain: published by the program',
     ),
     fromSlot: slot('First slot in which it is used'),
@@ -186,7 +186,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
         { data: Type.Array(upload, { description: 'Oldest first, by program' }) },
         { description: 'The list' },
       ),
-      ...REFUSALS,
+      ...PARSED_REFUSALS,
     },
     handler: async ({ caller }) => json({ data: (await listUploads(store().read, caller!.projectId)).map(shown) }),
   });
@@ -208,7 +208,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
         { programId: address('Program'), versions: Type.Array(known, { description: 'The versions' }) },
         { title: 'KnownInterfaces', description: 'What is known of the program' },
       ),
-      ...REFUSALS,
+      ...PARSED_REFUSALS,
     },
     async handler({ params: path, caller, signal, tenant }) {
       const programId = programOf(path);
@@ -217,7 +217,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
       // That a program has not published anything yet is no version.
       const published = (one: KnownVersion) =>
         one.program !== null || versions.some(({ source, from }) => source === one.source && from < one.from);
-      const ordered = SOURCES.flatMap((source) =>
+      const ordered = INTERFACE_SOURCES.flatMap((source) =>
         versions.filter((one) => one.source === source && published(one)).toReversed(),
       );
       return json({ programId, versions: ordered.map(knownOf) });
@@ -247,7 +247,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
       },
       { additionalProperties: false, description: 'The interface' },
     ),
-    replies: { 200: upload, ...REFUSALS },
+    replies: { 200: upload, ...PARSED_REFUSALS },
     async handler({ body, params: path, caller }) {
       const program = programOf(path);
       const { fromSlot = 0 } = body;
@@ -291,8 +291,8 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
     }),
     replies: {
       200: Type.Object({ deleted: count('Versions that were deleted', 1) }, { description: 'What was deleted' }),
-      ...REFUSALS,
-      404: REFUSALS[400],
+      ...PARSED_REFUSALS,
+      404: PARSED_REFUSALS[400],
     },
     async handler({ params: path, query: { version }, caller }) {
       const program = programOf(path);

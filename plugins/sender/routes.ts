@@ -388,14 +388,14 @@ export function createRate(clock: Clock, config: Pick<SenderConfig, 'ratePerSeco
   };
 }
 
-export interface RouteParts {
+export interface SenderRouteParts {
   readonly bundles: Bundles | null;
   readonly protection: Protection;
   readonly config: Pick<SenderConfig, 'timeoutMs'>;
 }
 
 /** Calls of `POST /` that bypass the nodes: bundles, and transactions with `mev-protect`. */
-export function createSendRoutes({ bundles, protection, config }: RouteParts): SendRoutes {
+export function createSendRoutes({ bundles, protection, config }: SenderRouteParts): SendRoutes {
   function routeBundle(method: BundleMethod, call: PassedCall): SendRoute {
     if (bundles === null) {
       throw new RpcError('methodNotFound', { details: 'no taker of bundles is configured (sender.bundleUrls)' });

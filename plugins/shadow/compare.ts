@@ -3,7 +3,7 @@
  * the member that identifies an item where there is one. Paths name array items `[]`: `result.value[].pubkey`.
  */
 import { isPlainObject, JsonNumber, parseVerbatim, stringify } from '../../src/lib/json.ts';
-import { matches, type Rules } from './rules.ts';
+import { matchesPattern, type Rules } from './rules.ts';
 
 /**
  * What differs. `we-refuse`: an error here, an answer there; `they-refuse`: the reverse. `missing-…`: only the reference has it;
@@ -124,7 +124,7 @@ class Comparison {
   }
 
   #values(ours: unknown, theirs: unknown, path: string): void {
-    if (this.found.length >= MAX_DIFFERENCES || matches(this.#rules.ignored, path)) return;
+    if (this.found.length >= MAX_DIFFERENCES || matchesPattern(this.#rules.ignored, path)) return;
     const [ourType, theirType] = [typeOf(ours), typeOf(theirs)];
     if (ourType !== theirType) {
       const kind = ourType === 'null' || theirType === 'null' ? 'null' : 'type';
@@ -132,7 +132,7 @@ class Comparison {
       return;
     }
     if (ourType === 'object') this.#members(ours as Members, theirs as Members, path);
-    else if (matches(this.#rules.shapeOnly, path)) return;
+    else if (matchesPattern(this.#rules.shapeOnly, path)) return;
     else if (ourType === 'array') this.#arrays(ours as unknown[], theirs as unknown[], path);
     else if (ourType === 'number') this.#numbers(ours as JsonNumeric, theirs as JsonNumeric, path);
     else if (ours !== theirs) this.#add(path, ourType === 'boolean' ? 'boolean' : 'text', ours, theirs);
@@ -152,12 +152,12 @@ class Comparison {
   }
 
   #isOneSided(path: string): boolean {
-    return matches(this.#rules.oneSided, path) || matches(this.#rules.ignored, path);
+    return matchesPattern(this.#rules.oneSided, path) || matchesPattern(this.#rules.ignored, path);
   }
 
   #numbers(ours: JsonNumeric, theirs: JsonNumeric, path: string): void {
     if (String(ours) === String(theirs)) return;
-    if (matches(this.#rules.slots, path)) {
+    if (matchesPattern(this.#rules.slots, path)) {
       const distance = Math.abs(Number(ours) - Number(theirs));
       if (distance > this.#maxSlotDistance) this.#add(path, 'slot', ours, theirs);
       return;
@@ -168,7 +168,7 @@ class Comparison {
 
   #arrays(ours: readonly unknown[], theirs: readonly unknown[], path: string): void {
     const items = `${path}[]`;
-    const isOrdered = !matches(this.#rules.unordered, path);
+    const isOrdered = !matchesPattern(this.#rules.unordered, path);
     const name = identifierOf(ours, theirs);
     if (name !== null) {
       this.#identified(ours, theirs, { path, items, name, isOrdered });

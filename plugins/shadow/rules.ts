@@ -107,7 +107,7 @@ export function rulesOf(method: string, ignored: readonly { readonly method: str
 }
 
 /** Whether one of the patterns stands for the path. */
-export function matches(patterns: readonly string[], path: string): boolean {
+export function matchesPattern(patterns: readonly string[], path: string): boolean {
   return patterns.some((pattern) => pattern === path || (pattern.includes('*') && fits(pattern, path)));
 }
 

@@ -12,8 +12,8 @@ import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts
 import { eachStore } from '../../test/helpers/store.ts';
 import { listApiKeys } from '../access/keys.ts';
 import { listProjects } from '../access/projects.ts';
-import { createAccounts } from '../access/services.ts';
-import { createClaims, createProcessor, readTerms } from './plugin.ts';
+import { createAccessAccounts } from '../access/services.ts';
+import { createClaims, createPaymentProcessor, readTerms } from './plugin.ts';
 import { migrations, tables } from './tables.ts';
 
 const bytes = (seed: number) => new Uint8Array(32).fill(seed);
@@ -51,8 +51,8 @@ const signature = (id: number) => encode64(new Uint8Array(64).fill(id));
 async function bed(store: Store) {
   const access = await accessBed(store);
   await migrate(store, [{ scope: 'signup', migrations }]);
-  const processor = createProcessor(terms);
-  const accounts = createAccounts(access.projects, access.keys, () => access.plans);
+  const processor = createPaymentProcessor(terms);
+  const accounts = createAccessAccounts(access.projects, access.keys, () => access.plans);
   const claim = createClaims({ store, clock: access.clock, accounts, config: { plan: 'agent', credits: 5 } });
   const apply = (slot: number, paid: readonly Paid[], isFinal = false) =>
     store.write((tx) => processor.apply(tx, blockWith(slot, paid), 'main', { isFinal }));

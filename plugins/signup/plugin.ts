@@ -53,7 +53,7 @@ export async function provision(ctx: HostContext<SignupConfig>): Promise<void> {
   const usdc = terms === null ? null : centsOf(terms);
   if (terms !== null && usdc !== null && admin !== undefined)
     for (const route of hostedRoutes(hostedParts(ctx, { accounts, admin, terms, usdc }))) http.route(route);
-  blocks.on(createProcessor(terms, calls));
+  blocks.on(createPaymentProcessor(terms, calls));
   // The next payment of the wallet makes a new project.
   use(accessRemoval)?.onDelete(async (tx, project) => {
     for (const table of ['signup_projects', 'signup_payers'] as const)
@@ -68,7 +68,7 @@ export async function provision(ctx: HostContext<SignupConfig>): Promise<void> {
  * Keeps the payments of the main chain: of sign-ups with the terms, and of calls. What was claimed is never forgotten, so that nothing is given for
  * it again.
  */
-export function createProcessor(terms: Terms | null, calls: CallTerms | null = null): BlockProcessor {
+export function createPaymentProcessor(terms: Terms | null, calls: CallTerms | null = null): BlockProcessor {
   return {
     name: 'signup',
     version: 1,
@@ -258,7 +258,7 @@ function arrivals({ moves, keys }: Movements, accounts: Uint32Array, treasury: n
   return found;
 }
 
-export interface Claim {
+export interface KeyClaim {
   readonly wallet: string;
   readonly payment: string;
   readonly key: string;
@@ -281,9 +281,14 @@ interface ClaimParts {
 }
 
 /** Gives a key for a payment, once. Whose the payment is has been proven before. Error: STORE_CONFLICT, somebody has this key. */
-export function createClaims({ store, clock, accounts, config }: ClaimParts): (claim: Claim) => Promise<ClaimOutcome> {
+export function createClaims({
+  store,
+  clock,
+  accounts,
+  config,
+}: ClaimParts): (claim: KeyClaim) => Promise<ClaimOutcome> {
   /** Null when the payment cannot be spent: somebody has, or it is not final. */
-  async function spend(tx: StoreTx, { wallet, payment, key }: Claim): Promise<string | null> {
+  async function spend(tx: StoreTx, { wallet, payment, key }: KeyClaim): Promise<string | null> {
     const db = tables(tx.db);
     const { numUpdatedRows } = await db
       .updateTable('signup_payments')
@@ -308,7 +313,7 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
   }
 
   /** A key for what a wallet has paid for calls, likewise once for each payment; the credits came before. */
-  async function openProject(tx: StoreTx, { wallet, payment, key }: Claim): Promise<string | null> {
+  async function openProject(tx: StoreTx, { wallet, payment, key }: KeyClaim): Promise<string | null> {
     const mine = tables(tx.db)
       .updateTable('signup_payments')
       .set({ key_hash: sha256Hex(key) })
@@ -323,7 +328,7 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
     return row.project_id;
   }
 
-  const look = ({ wallet, payment }: Claim): Promise<PaymentRow | undefined> =>
+  const look = ({ wallet, payment }: KeyClaim): Promise<PaymentRow | undefined> =>
     tables(store.read)
       .selectFrom('signup_payments')
       .selectAll()
@@ -438,7 +443,7 @@ function termsRoute(terms: Terms, plan: string, credits: number): Route {
 }
 
 /** Gives a key for a payment. */
-function claimRoute(claim: (claim: Claim) => Promise<ClaimOutcome>): Route {
+function claimRoute(claim: (claim: KeyClaim) => Promise<ClaimOutcome>): Route {
   return defineRoute({
     ...SHARED,
     method: 'POST',
@@ -484,7 +489,7 @@ function claimRoute(claim: (claim: Claim) => Promise<ClaimOutcome>): Route {
   });
 }
 
-function prove({ wallet, payment, key, proof }: Claim & { readonly proof: string }): void {
+function prove({ wallet, payment, key, proof }: KeyClaim & { readonly proof: string }): void {
   const publicKey = decode32(wallet);
   if (publicKey === null) throw new RequestError(400, 'wallet is no address');
   if (decode(payment)?.length !== 64) throw new RequestError(400, 'payment is not a signature');

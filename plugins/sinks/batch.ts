@@ -1,5 +1,5 @@
 import { setImmediate as yieldToOthers } from 'node:timers/promises';
-import { sizeOf } from '../../src/lib/parquet-columns.ts';
+import { parquetSizeOf } from '../../src/lib/parquet-columns.ts';
 import type { ChainBlock } from '../../src/ports/block.ts';
 import type { SinkBatch, SinkBlock, SinkPosition, SinkRow, SinkTable } from '../../src/ports/sink.ts';
 import { otherChain } from './errors.ts';
@@ -161,4 +161,5 @@ export function admitsEvent({ name, columns }: SinkTable, row: SinkRow, filter: 
 /** What an array of values takes beside them. */
 const ROW_BYTES = 64;
 
-const sizeOfRow = (row: SinkRow): number => row.reduce<number>((total, value) => total + sizeOf(value), ROW_BYTES);
+const sizeOfRow = (row: SinkRow): number =>
+  row.reduce<number>((total, value) => total + parquetSizeOf(value), ROW_BYTES);

@@ -15,7 +15,7 @@ export const SINK_ERRORS = {
   SINKS_USAGE: 'a command for sinks names none of the configured ones, or slots that it cannot take',
 } as const;
 
-export const moved = (name: string): CodedError =>
+export const targetMoved = (name: string): CodedError =>
   new CodedError('SINKS_MOVED', `the position of sink ${name} is not where it was: another writer was faster`, {
     retryable: true,
   });

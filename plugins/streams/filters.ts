@@ -35,19 +35,19 @@ export interface FilterOptions {
 
 /** An update that a block gives, with the labels of its filters. */
 export type FilterMatch =
-  | { readonly kind: 'transaction' | 'transactionStatus'; readonly index: number; readonly labels: Labels }
-  | { readonly kind: 'block'; readonly content: BlockContent; readonly labels: Labels }
-  | { readonly kind: 'blockMeta'; readonly labels: Labels };
+  | { readonly kind: 'transaction' | 'transactionStatus'; readonly index: number; readonly labels: FilterLabels }
+  | { readonly kind: 'block'; readonly content: BlockContent; readonly labels: FilterLabels }
+  | { readonly kind: 'blockMeta'; readonly labels: FilterLabels };
 
 /** Interned: the same array for the same combination of labels, so that it can be the key of a map. */
-export type Labels = readonly string[];
+export type FilterLabels = readonly string[];
 
 export interface Filters {
   readonly level: Level;
   /** In the order in which they are sent: transactions, blocks, metas. */
   match(block: ChainBlock): FilterMatch[];
   /** Labels of the slot filters that take this status; null: none. */
-  matchSlot(status: number): Labels | null;
+  matchSlot(status: number): FilterLabels | null;
   /** Bytes that the addresses take. */
   readonly bytes: number;
 }
@@ -108,15 +108,15 @@ export function compileFilters(request: SubscribeRequest, { limits, seed, passes
   const transactions = [...request.transactions].map(compile);
   const statuses = [...request.transactionsStatus].map(compile);
   const blocks = [...request.blocks].map(([label, filter]) => compileBlocks(label, filter, limits, seed));
-  const metas: Labels = [...blocksMeta];
+  const metas: FilterLabels = [...blocksMeta];
   const slotLabels = new Map(
     [0, 1, 2, 3, 4, 5, 6].map((status) => [status, labelsOfSlot(slots, status, LEVELS.indexOf(level))]),
   );
-  const combinations = new Map<string, Labels>();
+  const combinations = new Map<string, FilterLabels>();
   const sets = [...transactions, ...statuses, ...blocks].flatMap((one) => [one.include, one.exclude, one.required]);
 
   /** One list for each combination of filters. */
-  function combine(filters: readonly CompiledTransactions[], matching: readonly number[]): Labels {
+  function combine(filters: readonly CompiledTransactions[], matching: readonly number[]): FilterLabels {
     const key = `${filters === transactions} ${matching.join()}`;
     let labels = combinations.get(key);
     if (labels === undefined) {
@@ -204,7 +204,7 @@ function demandShort(label: string): void {
 }
 
 /** `filter_by_commitment`: only the status of the subscription's own level. `interslot_updates`: also the others than the levels. */
-function labelsOfSlot(slots: ReadonlyMap<string, SlotFilter>, status: number, level: number): Labels | null {
+function labelsOfSlot(slots: ReadonlyMap<string, SlotFilter>, status: number, level: number): FilterLabels | null {
   const labels = [...slots]
     .filter(
       ([, { filterByCommitment, interslotUpdates }]) =>
@@ -297,7 +297,7 @@ function compileBlocks(label: string, filter: BlockFilter, limits: FilterLimits,
 }
 
 interface CompiledBlocks extends CompiledTransactions {
-  readonly labels: Labels;
+  readonly labels: FilterLabels;
   readonly hasTransactions: boolean;
 }
 

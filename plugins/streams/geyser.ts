@@ -12,11 +12,19 @@ import {
 import type { AccessCharges, Tenant, Tenants } from '../../src/ports/access.ts';
 import type { StreamsConfig } from './config.ts';
 import type { FilterOptions } from './filters.ts';
-import { frame, type GrpcCall, GrpcError, type MessageLimits, readMessages, STATUS, statusOf } from './grpc-server.ts';
+import {
+  frame,
+  type GrpcCall,
+  GrpcError,
+  grpcStatusOf,
+  type MessageLimits,
+  readMessages,
+  STATUS,
+} from './grpc-server.ts';
 import type { StreamHub } from './hub/index.ts';
 import type { PassOn } from './pass-on.ts';
 import { type StreamReader, startReader } from './reader/index.ts';
-import { readBlockhashRequest, readCommitment, readPing } from './wire/request.ts';
+import { readBlockhashRequest, readCommitmentField, readPing } from './wire/request.ts';
 import { encodeAnswer } from './wire/updates.ts';
 
 export interface GeyserOptions {
@@ -139,7 +147,7 @@ export function createGeyser(options: GeyserOptions): Geyser {
     readers.add(reader);
     const client = { remoteAddress: call.remoteAddress, origin: undefined };
     const watched = gate?.watch?.(caller, client, (refusal) => {
-      const { status, message } = statusOf(refusal);
+      const { status, message } = grpcStatusOf(refusal);
       reader.end(status, message);
     });
     log.info({ remote: call.remoteAddress, projectId }, 'subscription opened');
@@ -190,7 +198,7 @@ export function createGeyser(options: GeyserOptions): Geyser {
   return {
     handle(call) {
       route(call).catch((error: unknown) => {
-        const { status, message } = statusOf(error);
+        const { status, message } = grpcStatusOf(error);
         if (status === 'internal' && !(error instanceof GrpcError))
           log.error({ err: error, method: call.method }, 'a gRPC call failed');
         refused.with(String(STATUS[status])).add();
@@ -250,15 +258,17 @@ function createUnaryMethods({ chain, hub, version }: GeyserOptions) {
       encodeAnswer([JSON.stringify({ version: { package: 'parhelion', version, proto: PROTO_VERSION } })]),
     SubscribeReplayInfo: () => encodeAnswer([hub.firstAvailable()]),
     async GetSlot(request, tenant) {
-      return encodeAnswer([await chain.call<number>('getSlot', [withCommitment(readCommitment(request))], { tenant })]);
+      return encodeAnswer([
+        await chain.call<number>('getSlot', [withCommitment(readCommitmentField(request))], { tenant }),
+      ]);
     },
     async GetBlockHeight(request, tenant) {
       return encodeAnswer([
-        await chain.call<number>('getBlockHeight', [withCommitment(readCommitment(request))], { tenant }),
+        await chain.call<number>('getBlockHeight', [withCommitment(readCommitmentField(request))], { tenant }),
       ]);
     },
     async GetLatestBlockhash(request, tenant) {
-      const commitment = withCommitment(readCommitment(request));
+      const commitment = withCommitment(readCommitmentField(request));
       const { context, value } = await chain.call<LatestBlockhash>('getLatestBlockhash', [commitment], { tenant });
       return encodeAnswer([context.slot, value.blockhash, value.lastValidBlockHeight]);
     },

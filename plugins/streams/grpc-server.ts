@@ -65,12 +65,12 @@ export function frame(head: Uint8Array, body: Uint8Array, encoding: Encoding): B
     return framed;
   }
   const framed = Buffer.allocUnsafe(FRAME_BYTES + size);
-  writeFrame(framed, 0, head, body);
+  writeGrpcFrame(framed, 0, head, body);
   return framed;
 }
 
 /** Like `frame`, without compression and into a buffer with enough room. Returns the end offset. */
-export function writeFrame(into: Buffer, at: number, head: Uint8Array, body: Uint8Array): number {
+export function writeGrpcFrame(into: Buffer, at: number, head: Uint8Array, body: Uint8Array): number {
   const size = head.length + body.length;
   into[at] = 0;
   into.writeUInt32BE(size, at + 1);
@@ -490,7 +490,7 @@ function trailersOf(status: StatusName, message: string): Record<string, string>
 }
 
 /** The outcome that a client gets for an error. */
-export function statusOf(error: unknown): { readonly status: StatusName; readonly message: string } {
+export function grpcStatusOf(error: unknown): { readonly status: StatusName; readonly message: string } {
   if (error instanceof GrpcError) return error;
   if (error instanceof ProtobufError) return { status: 'invalidArgument', message: error.message };
   if (error instanceof GateRefusal) return statusOfRefusal(error);

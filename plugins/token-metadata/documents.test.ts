@@ -5,15 +5,15 @@ import fc from 'fast-check';
 import { createManualClock } from '../../test/helpers/manual-clock.ts';
 import { type TokenMetadataConfig, tokenMetadataConfig } from './config.ts';
 import { shapeDocument } from './document-shape.ts';
-import { createDocuments, locate } from './documents.ts';
-import { type DocumentStore, failed, type OffChainAnswer } from './store.ts';
+import { createDocuments, locateDocument } from './documents.ts';
+import { type DocumentStore, failedDocument, type OffChainAnswer } from './store.ts';
 
 const gateways = {
   ipfsGateways: ['https://one.example/ipfs/', 'https://two.example/ipfs'],
   arweaveGateways: ['https://ar.example/'],
 };
 const urls = (uri: string): readonly string[] | null => {
-  const found = locate(uri, gateways);
+  const found = locateDocument(uri, gateways);
   return found === null || found.kind === 'inline' ? null : found.kind === 'web' ? [found.url] : found.urls;
 };
 const V0 = `Qm${'a'.repeat(44)}`;
@@ -64,16 +64,16 @@ test('where a uri leads', () => {
     ['Qmtooshort', null],
   ];
   for (const [uri, expected] of cases) assert.deepEqual(urls(uri), expected, uri);
-  assert.equal(locate('ar://abc', { ...gateways, arweaveGateways: [] }), null);
+  assert.equal(locateDocument('ar://abc', { ...gateways, arweaveGateways: [] }), null);
   const atRoot = { ...gateways, ipfsGateways: ['http://10.0.0.5:8080/'] };
-  assert.notEqual(locate(`ipfs://${V0}`, atRoot), null);
+  assert.notEqual(locateDocument(`ipfs://${V0}`, atRoot), null);
   for (const uri of ['ipfs://api/v0/shutdown', 'ipfs://ipfs/api/v0/shutdown', 'ipfs://ipfs/ipfs/../api'])
-    assert.equal(locate(uri, atRoot), null, uri);
+    assert.equal(locateDocument(uri, atRoot), null, uri);
 });
 
 test('documents that stand in the uri itself', () => {
   const text = (uri: string) => {
-    const found = locate(uri, gateways);
+    const found = locateDocument(uri, gateways);
     return found?.kind === 'inline' ? found.bytes.toString() : null;
   };
   assert.equal(text('data:application/json,{"a":"%C3%A9"}'), '{"a":"é"}');
@@ -116,7 +116,7 @@ test('a data: uri is read as fetch reads it', async () => {
       const theirs = await fetch(uri)
         .then((response) => response.json())
         .catch(() => 'no document');
-      const found = locate(uri, gateways);
+      const found = locateDocument(uri, gateways);
       let ours: unknown = 'no document';
       try {
         if (found?.kind === 'inline') ours = read(found.bytes);
@@ -210,7 +210,7 @@ function createBed() {
     turn,
     /** All fetches in flight come to their end. */
     async round(): Promise<void> {
-      for (const { uri, end } of open.splice(0)) end(failed(uri.includes('dead') ? 'TIMEOUT' : 'UNKNOWN'));
+      for (const { uri, end } of open.splice(0)) end(failedDocument(uri.includes('dead') ? 'TIMEOUT' : 'UNKNOWN'));
       for (let i = 0; i < 5; i += 1) await turn();
     },
   };
@@ -254,6 +254,6 @@ test('two tenants that ask for the same document cause one fetch, and both get i
   );
   await turn();
   assert.equal(open.length, 1);
-  open[0]!.end(failed('UNKNOWN'));
+  open[0]!.end(failedDocument('UNKNOWN'));
   for (const answers of await Promise.all(both)) assert.equal(answers.get('https://alive.example/a')?.error, 'UNKNOWN');
 });

@@ -7,7 +7,7 @@ import type { Picture } from '../../src/ports/tokens.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import type { OffChainConfig } from './config.ts';
 import { shapeDocument } from './document-shape.ts';
-import { type DocumentStore, failed, type OffChainAnswer } from './store.ts';
+import { type DocumentStore, failedDocument, type OffChainAnswer } from './store.ts';
 
 /** The documents that metadata points to, by the uri on the chain. */
 export interface Documents {
@@ -79,7 +79,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
     const shared = started.get(uri) ?? waiting.get(name);
     if (shared !== undefined) return shared;
     const host = hostOf(uri, config);
-    if (hosts.isSilent(host)) return Promise.resolve(failed('TIMEOUT'));
+    if (hosts.isSilent(host)) return Promise.resolve(failedDocument('TIMEOUT'));
     let resolve: (answer: OffChainAnswer) => void = () => {};
     const promise = new Promise<OffChainAnswer>((give) => {
       resolve = give;
@@ -94,11 +94,11 @@ export function createDocuments(parts: DocumentsParts): Documents {
       }
       // Its documents were queued before the host fell silent.
       if (hosts.isSilent(host)) {
-        resolve(failed('TIMEOUT'));
+        resolve(failedDocument('TIMEOUT'));
         return;
       }
       started.set(uri, promise);
-      const answer = await parts.fetch(uri).catch(() => failed('UNKNOWN'));
+      const answer = await parts.fetch(uri).catch(() => failedDocument('UNKNOWN'));
       started.delete(uri);
       hosts.note(host, answer.error === 'TIMEOUT');
       parts.onFetched?.(answer.error);
@@ -109,7 +109,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
     };
     semaphore.run(work, { group, part: host }).catch(() => {
       waiting.delete(name);
-      resolve(failed('UNKNOWN'));
+      resolve(failedDocument('UNKNOWN'));
     });
     return promise;
   }
@@ -144,7 +144,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
         });
       });
       // A copy: what is late must not change an answer that was given.
-      return new Map([...new Set(uris)].map((uri) => [uri, found.get(uri) ?? failed('TIMEOUT')]));
+      return new Map([...new Set(uris)].map((uri) => [uri, found.get(uri) ?? failedDocument('TIMEOUT')]));
     },
     known,
     peek: (uri) => memory.get(uri),
@@ -181,7 +181,7 @@ function createSilentHosts(clock: Clock) {
 
 /** The host that is asked first for a uri; an empty text where none is. */
 function hostOf(uri: string, gateways: Gateways): string {
-  const location = locate(uri, gateways);
+  const location = locateDocument(uri, gateways);
   const url =
     location === null || location.kind === 'inline' ? '' : 'url' in location ? location.url : (location.urls[0] ?? '');
   return URL.canParse(url) ? new URL(url).host : '';
@@ -206,7 +206,7 @@ const CONTENT = /^[A-Za-z0-9]{46,}(?:[/?#]|$)/;
 const ARWEAVE_HOST = 'arweave.net';
 
 /** Finds out what a uri means; null for what leads nowhere. Nothing is asked. */
-export function locate(uri: string, { ipfsGateways, arweaveGateways }: Gateways): Location | null {
+export function locateDocument(uri: string, { ipfsGateways, arweaveGateways }: Gateways): Location | null {
   const text = uri.trim();
   if (/^data:/i.test(text)) return inline(text);
   if (CID.test(text)) return behind(ipfsGateways, text);
@@ -336,7 +336,7 @@ async function fetchFirst<T extends { readonly document: unknown }>(
   read: (found: FetchedBytes) => T,
 ): Promise<T> {
   const { clock, config } = parts;
-  const location = locate(uri, config);
+  const location = locateDocument(uri, config);
   if (location === null) return read('UNKNOWN');
   if (location.kind === 'inline') return read(location.bytes.length > wanted.maxBytes ? 'UNKNOWN' : location.bytes);
   const urls = location.kind === 'web' ? [location.url] : location.urls;
@@ -395,9 +395,9 @@ function redirectOf({ status, headers }: OutboundResponse, from: string): string
 
 /** The content decides, not what it calls itself. */
 function answerOf(found: FetchedBytes): OffChainAnswer {
-  if (typeof found === 'string') return failed(found);
+  if (typeof found === 'string') return failedDocument(found);
   const document = shapeDocument(found.toString('utf8'));
-  return document === null ? failed('UNKNOWN') : { document, error: '' };
+  return document === null ? failedDocument('UNKNOWN') : { document, error: '' };
 }
 
 /**

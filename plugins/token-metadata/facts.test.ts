@@ -12,7 +12,7 @@ import { sqliteStore } from '../../test/helpers/store.ts';
 import { writeMetadata } from '../../test/helpers/write-metadata.ts';
 import { writeMint } from '../../test/helpers/write-mint.ts';
 import type { Documents } from './documents.ts';
-import { createFacts, createNames } from './facts.ts';
+import { createFacts, createTokenNames } from './facts.ts';
 import { createAccountSource, createRecordLoader, type ReadAccounts } from './records.ts';
 import { createMintStore, migrations, type OffChainAnswer } from './store.ts';
 import type { ListedToken } from './token-list.ts';
@@ -66,7 +66,7 @@ function makeService(store: Store, accounts: ReadonlyMap<string, Given>) {
     config,
     maxMints: 50,
   });
-  return { facts, calls, mints, state, documents, later, listed, changed, names: createNames({ facts, clock }) };
+  return { facts, calls, mints, state, documents, later, listed, changed, names: createTokenNames({ facts, clock }) };
 }
 
 async function prepare(t: TestContext) {

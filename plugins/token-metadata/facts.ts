@@ -239,7 +239,7 @@ const MAX_UNKNOWN = 500;
 const PAUSE_MS = 500;
 
 /** Names in memory. Unknown ones are looked up a little later, for the next request. */
-export function createNames({ facts, clock }: NamesParts): NamesService {
+export function createTokenNames({ facts, clock }: NamesParts): NamesService {
   const unknown = new Set<string>();
   let cancel: (() => void) | null = null;
   let stopped = false;

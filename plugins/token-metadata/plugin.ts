@@ -4,10 +4,10 @@ import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import type { TokenMetadataConfig } from './config.ts';
 import { createDocuments, fetchDocument, fetchPicture } from './documents.ts';
-import { createFacts, createNames } from './facts.ts';
-import { createAccountSource, createRecordLoader, readAccounts } from './records.ts';
+import { createFacts, createTokenNames } from './facts.ts';
+import { createAccountSource, createRecordLoader, readAccountBatch } from './records.ts';
 import { createAnswers, tokenMetadataRoute } from './route.ts';
-import { createDocumentStore, createMintStore, createUpkeep } from './store.ts';
+import { createDocumentStore, createMetadataUpkeep, createMintStore } from './store.ts';
 import { createTokenList } from './token-list.ts';
 import { createChangedSlots, createChanges, createMintIndex, createQuietLook, createWatchProcessor } from './watch.ts';
 
@@ -41,8 +41,8 @@ export function provision(ctx: Context): void {
     config,
     maxMints: config.maxMintsPerLookUp,
   });
-  const names = createNames({ facts, clock });
-  const upkeep = createUpkeep({
+  const names = createTokenNames({ facts, clock });
+  const upkeep = createMetadataUpkeep({
     documents: documentStore,
     mints: mintStore,
     factsTtlMs: config.factsTtlMs,
@@ -103,7 +103,7 @@ function createSource({ config, clock, metrics, chain }: Context, cacheBytes: nu
   const calls = metrics.counter('account_calls_total', 'Upstream calls for accounts of tokens');
   const accounts = metrics.counter('accounts_total', 'Accounts read for tokens');
   return createAccountSource({
-    read: (keys, timeoutMs) => readAccounts(reader, keys, timeoutMs),
+    read: (keys, timeoutMs) => readAccountBatch(reader, keys, timeoutMs),
     clock,
     ttlMs: config.accountTtlMs,
     config,

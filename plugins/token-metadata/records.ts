@@ -406,7 +406,7 @@ interface AnsweredAccount {
 }
 
 /** Reads up to 100 accounts in one call. Errors: those of `ChainReader.callText`. */
-export async function readAccounts(
+export async function readAccountBatch(
   chain: ChainReader,
   keys: readonly string[],
   timeoutMs: number,

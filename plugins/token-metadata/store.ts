@@ -28,7 +28,7 @@ interface Tables {
   token_metadata_changes: { id: number; mint: string; slot: number };
 }
 
-export type Db = Queries<Tables>;
+export type MetadataDb = Queries<Tables>;
 
 async function createTables(tx: StoreTx): Promise<void> {
   const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
@@ -89,7 +89,7 @@ export function createMintStore({ store, clock, log, maxMints }: MintStoreParts)
   return {
     async load(mints, afterMs) {
       try {
-        const rows = await (store.read as Db)
+        const rows = await (store.read as MetadataDb)
           .selectFrom('token_metadata_mints')
           .selectAll()
           .where(inList(store.dialect, 'mint', mints))
@@ -115,7 +115,7 @@ export function createMintStore({ store, clock, log, maxMints }: MintStoreParts)
 }
 
 async function writeMints(tx: StoreTx, given: readonly KeptFacts[]): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as MetadataDb;
   const mints = given.map(({ mint }) => mint);
   const changes = await db
     .selectFrom('token_metadata_changes')
@@ -144,7 +144,7 @@ async function writeMints(tx: StoreTx, given: readonly KeptFacts[]): Promise<voi
 }
 
 async function pruneMints(tx: StoreTx, beforeMs: number, maxMints: number): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as MetadataDb;
   await db.deleteFrom('token_metadata_mints').where('read_at', '<', beforeMs).execute();
   const newest = db.selectFrom('token_metadata_mints').select('read_at').orderBy('read_at', 'desc');
   const oldest = await newest.offset(maxMints).limit(1).executeTakeFirst();
@@ -206,7 +206,7 @@ export function createDocumentStore({ store, clock, log, maxKept }: DocumentStor
     async load(uris) {
       const uriOf = new Map(uris.map((uri) => [idOf(uri), uri]));
       try {
-        const rows = await (store.read as Db)
+        const rows = await (store.read as MetadataDb)
           .selectFrom('token_metadata_documents')
           .selectAll()
           .where(inList(store.dialect, 'id', [...uriOf.keys()]))
@@ -242,7 +242,7 @@ function answerOf({ document, error }: { document: string | null; error: string 
 
 async function writeDocuments(tx: StoreTx, rows: readonly DocumentValues[]): Promise<void> {
   const ids = rows.map(([id]) => id);
-  await (tx.db as Db)
+  await (tx.db as MetadataDb)
     .deleteFrom('token_metadata_documents')
     .where(inList(tx.dialect, 'id', ids))
     .execute();
@@ -251,7 +251,7 @@ async function writeDocuments(tx: StoreTx, rows: readonly DocumentValues[]): Pro
 }
 
 async function pruneDocuments(tx: StoreTx, now: number, maxKept: number): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as MetadataDb;
   await db.deleteFrom('token_metadata_documents').where('expires_at', '<=', now).execute();
   const oldest = await db
     .selectFrom('token_metadata_documents')
@@ -269,7 +269,7 @@ export type OffChainAnswer =
   | { readonly document: OffChainDocument; readonly error: '' }
   | { readonly document: null; readonly error: 'TIMEOUT' | 'UNKNOWN' };
 
-export const failed = (error: 'TIMEOUT' | 'UNKNOWN'): OffChainAnswer => ({ document: null, error });
+export const failedDocument = (error: 'TIMEOUT' | 'UNKNOWN'): OffChainAnswer => ({ document: null, error });
 
 /** Collects rows and writes them in batches a little later: no request waits for a cache write. */
 export interface WriteBehind<Row> {
@@ -347,7 +347,7 @@ export interface UpkeepParts {
 const PRUNE_MS = 600_000;
 
 /** Removes what no longer counts from the store, every ten minutes. */
-export function createUpkeep({ documents, mints, factsTtlMs, clock, log }: UpkeepParts): Upkeep {
+export function createMetadataUpkeep({ documents, mints, factsTtlMs, clock, log }: UpkeepParts): Upkeep {
   let cancel = (): void => {};
   let stopped = false;
 

@@ -9,7 +9,7 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { Log } from '../../src/ports/telemetry.ts';
 import { type AddressIndex, createAddressIndex, matchBlock } from '../../src/solana/address-set.ts';
-import type { Db } from './store.ts';
+import type { MetadataDb } from './store.ts';
 
 /** How long, behind finality, changes are kept for those that keep facts in memory. */
 const KEPT_MS = 600_000;
@@ -32,11 +32,11 @@ export function createWatchProcessor(mints: MintIndex, slotMs: () => number | nu
     async revert(tx, header) {
       mints.reverted(header.slot);
       // What was read in between may be of the branch that is gone.
-      const rows = await (tx.db as Db)
+      const rows = await (tx.db as MetadataDb)
         .selectFrom('token_metadata_changes')
         .select('mint')
         .where('slot', '=', header.slot)
-        .union((tx.db as Db).selectFrom('token_metadata_mints').select('mint').where('slot', '>=', header.slot))
+        .union((tx.db as MetadataDb).selectFrom('token_metadata_mints').select('mint').where('slot', '>=', header.slot))
         .execute();
       const changed = rows.map(({ mint }) => mint);
       if (changed.length > 0) await recordChanges(tx, changed, header.slot);
@@ -44,7 +44,7 @@ export function createWatchProcessor(mints: MintIndex, slotMs: () => number | nu
     async finalized(tx, slot) {
       if (slot - prunedSlot < PRUNE_EVERY_SLOTS) return;
       prunedSlot = slot;
-      await (tx.db as Db)
+      await (tx.db as MetadataDb)
         .deleteFrom('token_metadata_changes')
         .where('slot', '<', slot - slotsIn(KEPT_MS, slotMs()))
         .execute();
@@ -85,7 +85,7 @@ function isWritable({ header, staticKeyCount, loadedWritableCount }: NormalTrans
 
 /** Deletes the facts of these mints, and records for all threads that older ones were read before the end of `slot`. */
 async function recordChanges(tx: StoreTx, mints: readonly string[], slot: number): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as MetadataDb)
     .deleteFrom('token_metadata_mints')
     .where(inList(tx.dialect, 'mint', mints))
     .execute();
@@ -186,7 +186,7 @@ export function createMintIndex({ clock, random, ttlMs, maxMints, slotMs }: Mint
               readAtMs: now - ttlMs,
             }
           : state;
-      const rows = await (tx.db as Db)
+      const rows = await (tx.db as MetadataDb)
         .selectFrom('token_metadata_mints')
         .select(['mint', 'keys', 'slot', 'read_at'])
         .where('read_at', '>', next.readAtMs)
@@ -204,7 +204,7 @@ export function createMintIndex({ clock, random, ttlMs, maxMints, slotMs }: Mint
       return { index: next.index, mintOf: (owner) => next.mints[owner] ?? '', late };
     },
     async unmatched(db, lastSlot) {
-      const rows = await (db as Db)
+      const rows = await (db as MetadataDb)
         .selectFrom('token_metadata_mints')
         .select(['mint', 'keys', 'slot', 'read_at'])
         .where('read_at', '>', clock.now() - OVERLAP_MS)
@@ -268,7 +268,7 @@ export function createChanges({ chain, store, clock, log, onChanged }: ChangesPa
   let stopped = false;
 
   const rows = () =>
-    (store.read as Db)
+    (store.read as MetadataDb)
       .selectFrom('token_metadata_changes')
       .selectAll()
       .where('id', '>', lastId)
@@ -301,7 +301,7 @@ export function createChanges({ chain, store, clock, log, onChanged }: ChangesPa
 
   return {
     async start() {
-      const newest = await (store.read as Db)
+      const newest = await (store.read as MetadataDb)
         .selectFrom('token_metadata_changes')
         .select(({ fn }) => fn.max('id').as('id'))
         .executeTakeFirst();

@@ -8,7 +8,7 @@ import { address, count, flag, orNull, signature, slot, text, unixTime } from '.
 import { scaledMints } from './history.ts';
 import { endOf, NAMED } from './store/tables.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
-import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
+import { incompleteHistory, type LoadedRow, type WalletView } from './tracking/view.ts';
 import { type MintFactsReader, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './wallet-route.ts';
 
 interface BalanceAtContext {
@@ -142,7 +142,7 @@ async function body(
 /** A balance at a point, and the newest transaction that it was read from. */
 interface BalanceAt {
   readonly raw: bigint;
-  readonly asOf: Loaded | null;
+  readonly asOf: LoadedRow | null;
   /** From the transaction; null when it has none. */
   readonly decimals: number | null;
 }
@@ -212,7 +212,7 @@ async function accountBalance(
 
 /** Balance of an account after a transaction; null when the transaction does not contain it. */
 function balanceIn(
-  { tx, block: { keys } }: Loaded,
+  { tx, block: { keys } }: LoadedRow,
   address: string,
   mint: Uint8Array,
   wallet: Uint8Array,

@@ -10,7 +10,7 @@ import { WRAPPED_SOL_MINT } from '../../src/solana/programs.ts';
 import { address, orNull, signature, slot, text, time, unixTime } from '../../src/solana/schemas.ts';
 import type { WalletConfig } from './config.ts';
 import type { AddressLabel } from './identity/labels.ts';
-import { type Db, endOf, NAMED } from './store/tables.ts';
+import { endOf, NAMED, type WalletDb } from './store/tables.ts';
 import type { ChainHistory, HistoryAskOptions, HistoryEntry } from './tracking/chain-history.ts';
 import { createAddressList } from './tracking/gather.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
@@ -92,7 +92,7 @@ interface NoFunding {
 }
 
 async function readKnown({ store }: FundedByContext, address: string): Promise<FirstFunding | NoFunding | null> {
-  const row = await (store.read as Db)
+  const row = await (store.read as WalletDb)
     .selectFrom('wallet_fundings')
     .select('body')
     .where('address', '=', address)
@@ -105,7 +105,11 @@ async function remember({ store }: FundedByContext, address: string, body: First
   const text = JSON.stringify(body);
   await store.write(async (tx) => {
     await tx.insertMany('wallet_fundings', ['address', 'body'], [[address, text]], 'ignore');
-    await (tx.db as Db).updateTable('wallet_fundings').set({ body: text }).where('address', '=', address).execute();
+    await (tx.db as WalletDb)
+      .updateTable('wallet_fundings')
+      .set({ body: text })
+      .where('address', '=', address)
+      .execute();
   });
 }
 

@@ -6,7 +6,7 @@ import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts } from '../../src/ports/tokens.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { nativeChange, tokenChanges } from '../../src/solana/movements/movement.ts';
-import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts';
+import { createTransactionView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts';
 import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
 import { TOKEN_PROGRAM } from '../../src/solana/programs.ts';
 import { address, count, orNull, signature, slot, text, unixTime } from '../../src/solana/schemas.ts';
@@ -21,7 +21,7 @@ import {
   walkTransactions,
 } from './tracking/derived-rows.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
-import { incompleteHistory, isFresh, type Loaded, type WalletView } from './tracking/view.ts';
+import { incompleteHistory, isChainFresh, type LoadedRow, type WalletView } from './tracking/view.ts';
 import {
   checkSignatures,
   type MintFactsReader,
@@ -66,7 +66,7 @@ const element = Type.Object(
 const types = lazy(() => new Set(transactionTypes()));
 
 /** GET history: the transactions of a wallet with its balance changes. */
-export function historyRoute({ open, derivedRows, responses, mintFacts, config }: HistoryContext): Route {
+export function walletHistoryRoute({ open, derivedRows, responses, mintFacts, config }: HistoryContext): Route {
   const plain = derivedRows.of(historyRow);
   const typed = derivedRows.of(typedRow);
   return defineRoute({
@@ -170,7 +170,7 @@ interface DerivedHistoryRow extends DerivedRow {
 const NO_FACTS = new Map();
 const NONE: readonly string[] = [];
 
-function deriveRow(loaded: Loaded, view: WalletView, type: string | null): DerivedHistoryRow {
+function deriveRow(loaded: LoadedRow, view: WalletView, type: string | null): DerivedHistoryRow {
   const mints = scaledMints(loaded);
   return {
     signature: loaded.signature,
@@ -180,7 +180,8 @@ function deriveRow(loaded: Loaded, view: WalletView, type: string | null): Deriv
   };
 }
 
-const typeOf = ({ tx, block }: Loaded): string => classify(createView(tx, block, DEFAULT_OPTIONS), PARSERS).type;
+const typeOf = ({ tx, block }: LoadedRow): string =>
+  classify(createTransactionView(tx, block, DEFAULT_OPTIONS), PARSERS).type;
 const bytesOf = ({ text, signature, mints }: DerivedHistoryRow): number =>
   text.length + signature.length + mints.length * 60;
 
@@ -218,7 +219,7 @@ const SOL_DECIMALS = 9;
 
 /** Effects of one transaction on a wallet. `facts` of mints whose amounts may be scaled. */
 export function historyElement(
-  loaded: Loaded,
+  loaded: LoadedRow,
   wallet: Uint8Array,
   facts: ReadonlyMap<string, MintFacts>,
 ): HistoryTransaction {
@@ -239,7 +240,7 @@ function errorText(error: unknown): string | null {
   return typeof error === 'string' ? error : JSON.stringify(error);
 }
 
-function solChange({ tx, block }: Loaded, wallet: Uint8Array): BalanceChange[] {
+function solChange({ tx, block }: LoadedRow, wallet: Uint8Array): BalanceChange[] {
   const account = tx.keys.indexOf(block.keys.find(wallet));
   const change = account < 0 ? 0 : nativeChange(tx, account);
   if (change === 0) return [];
@@ -248,7 +249,7 @@ function solChange({ tx, block }: Loaded, wallet: Uint8Array): BalanceChange[] {
 
 /** Sums over the accounts of the wallet, in order of first appearance. */
 function tokenRows(
-  { tx, block, time }: Loaded,
+  { tx, block, time }: LoadedRow,
   wallet: Uint8Array,
   facts: ReadonlyMap<string, MintFacts>,
 ): BalanceChange[] {
@@ -273,7 +274,7 @@ function tokenRows(
 }
 
 /** Mints of a transaction whose amounts may be scaled (interest or a multiplier): those of other programs than SPL Token. */
-export function scaledMints({ tx, block }: Loaded): string[] {
+export function scaledMints({ tx, block }: LoadedRow): string[] {
   const { keys } = block;
   return [...tx.preTokenBalances, ...tx.postTokenBalances]
     .filter(({ mintKey, programKey }) => mintKey >= 0 && programKey >= 0 && keys.base58(programKey) !== TOKEN_PROGRAM)
@@ -317,7 +318,7 @@ export function createResponseCache({ store, chain, mintFacts, maxBytes }: Respo
       const one = kept.get(question);
       if (one === undefined || chain === null) return undefined;
       const status = chain.status();
-      if (!isFresh(status, status.cursorSlot)) return undefined;
+      if (!isChainFresh(status, status.cursorSlot)) return undefined;
       return one.revision === mintFacts.revision() && one.version === store.version() ? one.bytes : undefined;
     },
     begin(question) {

@@ -14,7 +14,7 @@ import {
 import { address, count, flag, orNull, slot, text } from '../../src/solana/schemas.ts';
 import { WALLET_COMMANDS } from './command-list.ts';
 import { rangeOf, whereMayCome } from './store/range.ts';
-import type { Db, WalletRow } from './store/tables.ts';
+import type { WalletDb, WalletRow } from './store/tables.ts';
 import { readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
 
 const MAX_SHOWN = 1_000;
@@ -44,7 +44,11 @@ function unfollowCommand(): Command {
       const { address } = addressOf(options);
       const row = await known(io, address);
       await io.store.write(async (tx) => {
-        await (tx.db as Db).updateTable('wallet_wallets').set({ is_pinned: 0 }).where('id', '=', row.id).execute();
+        await (tx.db as WalletDb)
+          .updateTable('wallet_wallets')
+          .set({ is_pinned: 0 })
+          .where('id', '=', row.id)
+          .execute();
         await unfollowWallets(tx, [row.id]);
       });
       await show(io, [await known(io, address)], options['json'] === true);
@@ -60,7 +64,7 @@ function statusCommand(): Command {
       const rows =
         typeof one === 'string'
           ? [await known(io, one)]
-          : await (io.store.read as Db)
+          : await (io.store.read as WalletDb)
               .selectFrom('wallet_wallets')
               .selectAll()
               .orderBy('id')
@@ -79,7 +83,7 @@ function backfillCommand(clock: Clock): Command {
       await io.store.write(async (tx) => {
         const id = await registerWallet(tx, { key, address, now: clock.now() });
         // Stored rows stay and are found again.
-        await (tx.db as Db)
+        await (tx.db as WalletDb)
           .updateTable('wallet_wallets')
           .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, last_error: null })
           .where('id', '=', id)
@@ -102,7 +106,7 @@ function addressOf(options: Readonly<Record<string, unknown>>): { readonly addre
 }
 
 async function known({ store }: CommandIo, address: string): Promise<WalletRow> {
-  const row = await readWallet(store.read as Db, address);
+  const row = await readWallet(store.read as WalletDb, address);
   if (row === undefined)
     throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`, { exitCode: EXIT.usage });
   return row;
@@ -118,7 +122,7 @@ async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean):
 
 /** The newest slot whose blocks were read for the followed wallets. */
 async function readLiveSlot({ read }: Store): Promise<number | null> {
-  const row = await (read as Db).selectFrom('wallet_state').select('live_slot').executeTakeFirst();
+  const row = await (read as WalletDb).selectFrom('wallet_state').select('live_slot').executeTakeFirst();
   return row?.live_slot ?? null;
 }
 
@@ -198,7 +202,7 @@ export function walletsRoute(store: Store): Route {
       ),
     },
     async handler({ query: { limit, cursor } }) {
-      const rows = await (store.read as Db)
+      const rows = await (store.read as WalletDb)
         .selectFrom('wallet_wallets')
         .selectAll()
         .where('id', '>', cursor === undefined ? -1 : Number(cursor))

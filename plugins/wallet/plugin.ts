@@ -8,7 +8,7 @@ import { balanceAtRoute } from './balance-at.ts';
 import { balancesRoutes } from './balances/route.ts';
 import { WALLET_ERRORS, type WalletConfig } from './config.ts';
 import { createFundingSearches, fundedByRoute } from './funded-by.ts';
-import { createResponseCache, historyRoute } from './history.ts';
+import { createResponseCache, walletHistoryRoute } from './history.ts';
 import { identityRoutes } from './identity/routes.ts';
 import { followCommands, walletsRoute } from './operator.ts';
 import { leaveProject } from './store/wallets.ts';
@@ -17,7 +17,7 @@ import { createChainHistory } from './tracking/chain-history.ts';
 import { createDerivedRows } from './tracking/derived-rows.ts';
 import { createWalletProcessor } from './tracking/processor.ts';
 import { createOpenHistory, createOpenWallet, createTracker, type OpenWallet } from './tracking/tracker.ts';
-import { createIndexJob, createSchedule, createUpkeep } from './tracking/upkeep.ts';
+import { createIndexJob, createSchedule, createWalletUpkeep } from './tracking/upkeep.ts';
 import { noChain } from './tracking/view.ts';
 import { transfersRoute } from './transfers.ts';
 import { createMintFactsReader, refusedAs503 } from './wallet-route.ts';
@@ -54,7 +54,7 @@ export function provision(ctx: PluginContext<WalletConfig>): void {
           budgets: ctx.use(storedBudgets) ?? null,
         });
   const finalSlot = () => chain?.status().finalizedSlot ?? null;
-  const upkeep = createUpkeep({ store, clock, log, schedule, config, admission, finalSlot });
+  const upkeep = createWalletUpkeep({ store, clock, log, schedule, config, admission, finalSlot });
 
   // Half of the memory for transactions, half for what responses are made of.
   const cacheBytes = Math.ceil(config.transactions.cacheBytes / 2);
@@ -97,7 +97,7 @@ export function provision(ctx: PluginContext<WalletConfig>): void {
   const routes = [
     ...identity.routes,
     ...balances.routes,
-    historyRoute({ open: openToTip, derivedRows, responses, mintFacts, config }),
+    walletHistoryRoute({ open: openToTip, derivedRows, responses, mintFacts, config }),
     transfersRoute({ open: openToTip, derivedRows, mintFacts, config }),
     balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot: () => chain?.status().cursorSlot ?? -1 }),
     fundedByRoute({

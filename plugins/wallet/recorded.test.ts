@@ -7,7 +7,7 @@ import { decodeTransaction } from '../../src/solana/decode/decode-block.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { fundingOf } from './funded-by.ts';
 import { historyElement } from './history.ts';
-import type { Loaded } from './tracking/view.ts';
+import type { LoadedRow } from './tracking/view.ts';
 import { transferRows } from './transfers.ts';
 
 interface Recorded {
@@ -26,7 +26,7 @@ interface Recorded {
   readonly getTransaction: { readonly transaction: { readonly message: { readonly accountKeys: readonly unknown[] } } };
 }
 
-function* recorded(): Generator<{ readonly file: Recorded; readonly loaded: Loaded }> {
+function* recorded(): Generator<{ readonly file: Recorded; readonly loaded: LoadedRow }> {
   for (const name of listFixtures('chain/transactions')) {
     if (!name.endsWith('.json')) continue;
     const file = readJsonFixture<Recorded>(name);
@@ -39,7 +39,7 @@ function* recorded(): Generator<{ readonly file: Recorded; readonly loaded: Load
   }
 }
 
-const rowsOf = ({ tx, block }: Loaded, wallet: string) => transferRows(tx, block, wallet);
+const rowsOf = ({ tx, block }: LoadedRow, wallet: string) => transferRows(tx, block, wallet);
 
 test('balance changes match the recordings, for every wallet in them', { skip: skipWithoutFixtures }, () => {
   let wallets = 0;

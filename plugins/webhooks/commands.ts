@@ -9,22 +9,22 @@ import type { BodyBuilder } from './bodies.ts';
 import { DEFAULT_LINES, DEFAULT_PORT, WEBHOOK_COMMANDS } from './command-list.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import { type Recovered, resendChoice, resendDeliveries, resendDelivery } from './delivery/resend.ts';
-import type { Send } from './delivery/send.ts';
+import type { SendDelivery } from './delivery/send.ts';
 import { sendTestEvent } from './delivery/test-event.ts';
 import { type HealthView, healthViews } from './health.ts';
 import { instantOf, sinceOf, untilOf } from './input.ts';
 import { type Arrival, startListener } from './listen.ts';
 import { createHook, type ManageContext, removeHook } from './manage.ts';
 import type { Delivery, Webhook } from './model.ts';
-import type { Replays } from './replay.ts';
+import type { HookReplays } from './replay.ts';
 import { readAttempts } from './store/deliveries.ts';
 import { MINUTE_MS, sumHealth } from './store/health.ts';
 import { allHooks, hooksById, listHooks, readSecrets } from './store/hooks.ts';
 import { readMissed } from './store/missed.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 /** Commands for webhooks of all projects. */
-export function webhookCommands(parts: CommandParts): readonly Command[] {
+export function webhookCommands(parts: WebhookCommandParts): readonly Command[] {
   return [
     createCommand(parts),
     listCommand(parts),
@@ -50,7 +50,7 @@ const withRefusals = (command: Command): Command => ({
   },
 });
 
-function createCommand({ context }: CommandParts): Command {
+function createCommand({ context }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.create,
     async run(options, io) {
@@ -77,7 +77,7 @@ function createCommand({ context }: CommandParts): Command {
   };
 }
 
-function deleteCommand({ context }: CommandParts): Command {
+function deleteCommand({ context }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.delete,
     async run(options, io) {
@@ -89,7 +89,7 @@ function deleteCommand({ context }: CommandParts): Command {
   };
 }
 
-function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
+function testCommand({ context, send, bodies, parsed }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.test,
     async run(options, io) {
@@ -115,7 +115,7 @@ function testCommand({ context, send, bodies, parsed }: CommandParts): Command {
 
 const BODY_CHARS = 400;
 
-function listenCommand({ context }: CommandParts): Command {
+function listenCommand({ context }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.listen,
     async run(options, io) {
@@ -127,9 +127,11 @@ function listenCommand({ context }: CommandParts): Command {
       const secretsOf = async (webhookId: string): Promise<readonly string[]> => {
         if (given !== undefined) return [given];
         const { read, dialect } = io.store;
-        const [hook] = await hooksById(read as Db, dialect, [webhookId]);
+        const [hook] = await hooksById(read as WebhookDb, dialect, [webhookId]);
         if (hook === undefined) return [];
-        return (await readSecrets(read as Db, dialect, [hook.number], context.clock.now())).get(hook.number) ?? [];
+        return (
+          (await readSecrets(read as WebhookDb, dialect, [hook.number], context.clock.now())).get(hook.number) ?? []
+        );
       };
       const interrupted = whenInterrupted();
       let seen = 0;
@@ -171,12 +173,12 @@ const SHOWN = 10;
 const COUNTED = 100_000;
 const HOUR_MINUTES = 60;
 
-function showCommand({ queue, context }: CommandParts): Command {
+function showCommand({ queue, context }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.show,
     async run(options, io) {
       const hook = await hookOf(io, options);
-      const db = io.store.read as Db;
+      const db = io.store.read as WebhookDb;
       const since = Math.floor(context.clock.now() / MINUTE_MS) - HOUR_MINUTES + 1;
       const hour = await sumHealth(db, hook.number, since);
       const { waiting, held } = await queue.counts(hook, COUNTED);
@@ -222,12 +224,12 @@ function healthLines(health: HealthView): readonly string[] {
 
 const BARS = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-function listCommand({ queue, context }: CommandParts): Command {
+function listCommand({ queue, context }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.list,
     async run(options, io) {
       const project = textOption(options, 'project');
-      const db = io.store.read as Db;
+      const db = io.store.read as WebhookDb;
       const hooks = project === undefined ? await allHooks(db) : await listHooks(db, project);
       const health = await healthViews(db, queue, hooks, context.clock.now());
       if (options['json'] === true)
@@ -308,7 +310,7 @@ const DELIVERY_HEAD = ['ID', 'STATUS', 'CREATED (UTC)', 'SLOT', 'TRIED', 'HTTP',
 
 async function deliveryLines(store: Store, deliveries: readonly Delivery[]): Promise<readonly DeliveryLine[]> {
   const attempts = await readAttempts(
-    store.read as Db,
+    store.read as WebhookDb,
     deliveries.map(({ id }) => id),
   );
   return deliveries.map((one) => {
@@ -342,7 +344,7 @@ const deliveryCells = (line: DeliveryLine): readonly (string | number)[] => [
 const POLL_MS = 500;
 const MAX_LINES = 100;
 
-function tailCommand({ queue, context }: CommandParts): Command {
+function tailCommand({ queue, context }: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.tail,
     async run(options, io) {
@@ -399,7 +401,7 @@ function textOfLine({ id, status, signature, slot, attempts, lastStatus, reason 
 
 const SLOT = { min: 0, max: Number.MAX_SAFE_INTEGER };
 
-function replayCommand(parts: CommandParts): Command {
+function replayCommand(parts: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.replay,
     async run(options, io) {
@@ -423,7 +425,7 @@ function replayCommand(parts: CommandParts): Command {
   };
 }
 
-function resendCommand(parts: CommandParts): Command {
+function resendCommand(parts: WebhookCommandParts): Command {
   return {
     ...WEBHOOK_COMMANDS.resend,
     async run(options, io) {
@@ -474,13 +476,13 @@ function anyTimesOf(
 const timeOf = (text: string | undefined): string | number | undefined =>
   text !== undefined && /^\d+$/.test(text) ? Number(text) : text;
 
-export interface CommandParts {
+export interface WebhookCommandParts {
   readonly context: ManageContext;
   readonly queue: DeliveryQueue;
-  readonly send: Send;
+  readonly send: SendDelivery;
   readonly bodies: BodyBuilder;
   readonly parsed: ParsedTransactions | null;
-  readonly replays: Replays | null;
+  readonly replays: HookReplays | null;
   readonly charges: AccessCharges | null;
 }
 
@@ -523,7 +525,7 @@ function integerOf(options: Options, name: string, bounds: { readonly min: numbe
 /** The webhook that `--id` names, of any project. Errors: WEBHOOKS_USAGE. */
 async function hookOf({ store }: Pick<CommandIo, 'store'>, options: Options): Promise<Webhook> {
   const id = String(options['id']).toLowerCase();
-  const [hook] = await hooksById(store.read as Db, store.dialect, [id]);
+  const [hook] = await hooksById(store.read as WebhookDb, store.dialect, [id]);
   if (hook === undefined) throw usage(`there is no webhook ${id}`);
   return hook;
 }

@@ -3,7 +3,7 @@ import type { DeliveryQueue } from './delivery/queue.ts';
 import { isoTime, type Webhook } from './model.ts';
 import { HEALTH_DAYS, type HealthDay, MINUTE_MS, readDays, recentAttempts } from './store/health.ts';
 import { hooksByNumber } from './store/hooks.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 /** How the deliveries of a webhook go. `failing`: most attempts of the last hour, or if there were none of the last day, failed. */
 export const HEALTH_STATES = ['working', 'failing', 'idle', 'off'] as const;
@@ -41,7 +41,7 @@ export interface HealthView {
 
 /** The health of these webhooks as the API shows it, in their order; four statements for any number of them. */
 export async function healthViews(
-  db: Db,
+  db: WebhookDb,
   queue: Pick<DeliveryQueue, 'unfinishedOf'>,
   hooks: readonly Webhook[],
   now: number,
@@ -95,7 +95,7 @@ export interface FailingHook {
 }
 
 /** Webhooks of all projects that are on and failing by the attempts of the last hour, the most failed attempts first. */
-export async function failingHooks(db: Db, now: number): Promise<readonly FailingHook[]> {
+export async function failingHooks(db: WebhookDb, now: number): Promise<readonly FailingHook[]> {
   const since = Math.floor(now / MINUTE_MS) - HOUR_MINUTES + 1;
   const rows = await db
     .selectFrom('webhook_health')
@@ -117,7 +117,7 @@ export const HOUR_STATES = ['working', 'failing', 'quiet', 'off'] as const;
 
 /** The number of webhooks of all projects in each state. */
 export async function countHourStates(
-  db: Db,
+  db: WebhookDb,
   now: number,
 ): Promise<Readonly<Record<(typeof HOUR_STATES)[number], number>>> {
   const since = Math.floor(now / MINUTE_MS) - HOUR_MINUTES + 1;

@@ -4,9 +4,9 @@ import type { ParsedBoard, ParsedTransactions } from '../../src/ports/parsed-tra
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
 import { chainOf, takesEvents, type Webhook } from './model.ts';
-import { type Change, changesSince, currentVersion, lockChanges } from './store/changes.ts';
+import { changesSince, currentVersion, type IndexChange, lockChanges } from './store/changes.ts';
 import { allHooks, hooksByNumber, readAddresses } from './store/hooks.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 /** Keeps a hook index equal to the store, whichever process writes. */
 export interface HookSync {
@@ -29,7 +29,7 @@ export function createHookSync(create: () => HookIndex): HookSync {
   let loaded: Loaded | null = null;
 
   async function current(tx: StoreTx): Promise<HookIndex> {
-    const db = tx.db as Db;
+    const db = tx.db as WebhookDb;
     const known = loaded;
     if (known !== null) {
       const version = await currentVersion(db);
@@ -51,20 +51,20 @@ export function createHookSync(create: () => HookIndex): HookSync {
     current,
     async committed(store) {
       const known = loaded;
-      if (known !== null && known.version === (await currentVersion(store.read as Db))) return known.index;
+      if (known !== null && known.version === (await currentVersion(store.read as WebhookDb))) return known.index;
       // Changes are read in one state of the store.
       return await store.write(current);
     },
   };
 }
 
-async function changedHooks(db: Db, changes: readonly Change[]): Promise<ReadonlyMap<number, Webhook>> {
+async function changedHooks(db: WebhookDb, changes: readonly IndexChange[]): Promise<ReadonlyMap<number, Webhook>> {
   const numbers = [...new Set(changes.map((change) => change.number))];
   const rows = await hooksByNumber(db, numbers);
   return new Map(rows.map((hook) => [hook.number, hook]));
 }
 
-function replay(index: HookIndex, changes: readonly Change[], hooks: ReadonlyMap<number, Webhook>): void {
+function replay(index: HookIndex, changes: readonly IndexChange[], hooks: ReadonlyMap<number, Webhook>): void {
   // The row is the state after the last change. A webhook that changed its chain carries the new chain in all its changes,
   // so its addresses are first removed from the old index and finally added to the new one.
   for (const [number, own] of byNumber(changes)) {
@@ -81,8 +81,8 @@ function replay(index: HookIndex, changes: readonly Change[], hooks: ReadonlyMap
   }
 }
 
-function byNumber(changes: readonly Change[]): ReadonlyMap<number, Change[]> {
-  const groups = new Map<number, Change[]>();
+function byNumber(changes: readonly IndexChange[]): ReadonlyMap<number, IndexChange[]> {
+  const groups = new Map<number, IndexChange[]>();
   for (const change of changes) {
     const group = groups.get(change.number);
     if (group === undefined) groups.set(change.number, [change]);
@@ -96,7 +96,7 @@ const latin1Key = (key: Uint8Array): string =>
 
 async function load(tx: StoreTx, index: HookIndex): Promise<Loaded> {
   const version = await lockChanges(tx);
-  const db = tx.db as Db;
+  const db = tx.db as WebhookDb;
   for (const hook of await allHooks(db)) {
     index.apply(hook.number, hook, [], await readAddresses(db, hook.number));
   }

@@ -155,7 +155,7 @@ export function parsedSelection(
   if (input.transactionTypes?.some((name) => name !== 'ANY') === true)
     refuse('transactionTypes must be ANY for webhooks of type parsed: use parsedFilter.instructionNames');
   const selection = { filter, details: parsedDetails ?? before?.parsed?.details ?? 'full' };
-  if (!filter.includeFailed && statusOf(input, before, selection) === 'failed')
+  if (!filter.includeFailed && storedStatusOf(input, before, selection) === 'failed')
     refuse('txnStatus: failed transactions need parsedFilter.includeFailed');
   return selection;
 }
@@ -164,7 +164,7 @@ export function parsedSelection(
  * The status to store. Clients send whole objects back: a default that a response showed is not stored as a given value, so that
  * `includeFailed` of a parsed webhook keeps its meaning.
  */
-export function statusOf(
+export function storedStatusOf(
   { txnStatus }: WebhookInput,
   before: Pick<Webhook, 'type' | 'txnStatus' | 'parsed'> | null,
   parsed: ParsedSelection | null,

@@ -15,7 +15,7 @@ import {
   parseInput,
   refuseTooMany,
   refuseUnavailable,
-  statusOf,
+  storedStatusOf,
   type WebhookInput,
 } from './input.ts';
 import { chainOf, type ParsedSelection, REASONS, type Webhook, type WebhookType } from './model.ts';
@@ -26,10 +26,10 @@ import {
   countHooks,
   deleteHook,
   findHook,
+  indexKeyText,
   insertAddresses,
   insertHook,
   insertSecret,
-  keyText,
   listHooks,
   presentAddresses,
   readAddresses,
@@ -38,7 +38,7 @@ import {
   updateHook,
   type WebhookPatch,
 } from './store/hooks.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 /** Parts used by the management of webhooks. */
 export interface ManageContext {
@@ -61,7 +61,7 @@ export interface ManageContext {
 /** A write to one webhook, in an open transaction. */
 export interface HookWrite {
   readonly tx: StoreTx;
-  readonly db: Db;
+  readonly db: WebhookDb;
   readonly hook: Webhook;
   readonly now: number;
   /** Records the change for the address indexes; without keys only the row of the webhook is read again. */
@@ -80,9 +80,9 @@ export function writeHook<T>(
 ): Promise<T> {
   return store.write(async (tx) => {
     const version = await beginChange(tx);
-    const db = tx.db as Db;
+    const db = tx.db as WebhookDb;
     const hook = await findHook(db, projectId, id);
-    if (hook === null) throw notFound();
+    if (hook === null) throw webhookNotFound();
     const now = clock.now();
     const { number } = hook;
     return work({
@@ -96,11 +96,11 @@ export function writeHook<T>(
 }
 
 /** Address limit of one webhook of a project. */
-async function maxAddresses({ plans, config }: ManageContext, db: Db, projectId: string): Promise<number> {
+async function maxAddresses({ plans, config }: ManageContext, db: WebhookDb, projectId: string): Promise<number> {
   return Math.min(config.maxAddresses, (await plans?.maxAddresses(db, projectId)) ?? config.maxAddresses);
 }
 
-export const notFound = (): RequestError => new RequestError(404, 'webhook not found');
+export const webhookNotFound = (): RequestError => new RequestError(404, 'webhook not found');
 
 export interface CreatedHook {
   readonly hook: Webhook;
@@ -128,7 +128,7 @@ export async function createHook(
   const { url } = input;
   const hook = await store.write(async (tx) => {
     const version = await beginChange(tx);
-    const db = tx.db as Db;
+    const db = tx.db as WebhookDb;
     const ofPlan = (await context.plans?.maxWebhooks(db, projectId)) ?? config.maxPerProject;
     if ((await countHooks(db, projectId)) >= Math.min(ofPlan, config.maxPerProject))
       throw new RequestError(400, 'reached webhook limit');
@@ -273,7 +273,7 @@ function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
   const isParsed = type === 'parsed';
   const types = isParsed ? ['ANY'] : (input.transactionTypes ?? hook.transactionTypes);
   const parsed = parsedSelection(input, type, hook);
-  const txnStatus = statusOf(input, hook, parsed);
+  const txnStatus = storedStatusOf(input, hook, parsed);
   return {
     ...(parsed === hook.parsed ? {} : { parsed }),
     ...(input.url === undefined ? {} : { url: input.url }),
@@ -296,12 +296,12 @@ function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
 
 function without(keys: readonly Uint8Array[], others: readonly Uint8Array[]): readonly Uint8Array[] {
   if (keys === others) return [];
-  const known = new Set(others.map(keyText));
-  return keys.filter((key) => !known.has(keyText(key)));
+  const known = new Set(others.map(indexKeyText));
+  return keys.filter((key) => !known.has(indexKeyText(key)));
 }
 
 function sameOrder(a: readonly Uint8Array[], b: readonly Uint8Array[]): boolean {
-  return a === b || (a.length === b.length && a.every((key, at) => keyText(key) === keyText(b[at] ?? key)));
+  return a === b || (a.length === b.length && a.every((key, at) => indexKeyText(key) === indexKeyText(b[at] ?? key)));
 }
 
 const HOUR_MS = 3_600_000;
@@ -328,7 +328,7 @@ export function removeHook(context: ManageContext, projectId: string, id: string
 
 /** Deletes all webhooks of a project. */
 export async function removeHooksOf(context: ManageContext, tx: StoreTx, projectId: string): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WebhookDb;
   if ((await countHooks(db, projectId)) === 0) return;
   const version = await beginChange(tx);
   const now = context.clock.now();
@@ -391,7 +391,7 @@ export function addAddresses(
     const present = await presentAddresses(db, hook.number, keys);
     if (hook.type === 'parsed' && keys.length > 0)
       throw new RequestError(400, 'a webhook of type parsed has no addresses: use parsedFilter.accounts.include');
-    const fresh = keys.filter((key) => !present.has(keyText(key)));
+    const fresh = keys.filter((key) => !present.has(indexKeyText(key)));
     const addressCount = hook.addressCount + fresh.length;
     refuseTooMany(addressCount, await maxAddresses(context, db, projectId));
     if (fresh.length > 0) {
@@ -413,7 +413,7 @@ export function dropAddresses(
 ): Promise<AddressChange> {
   return writeHook(context, projectId, id, async ({ db, hook, now, record }) => {
     const present = await presentAddresses(db, hook.number, keys);
-    const gone = keys.filter((key) => present.has(keyText(key)));
+    const gone = keys.filter((key) => present.has(indexKeyText(key)));
     const addressCount = hook.addressCount - gone.length;
     if (gone.length > 0) {
       await removeAddresses(db, hook.number, gone);

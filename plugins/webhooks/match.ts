@@ -30,7 +30,7 @@ import { addRefs, elementKey, elementsOfSlot, insertElements, type StoredElement
 import { addHealth, type HealthDelta, MINUTE_MS } from './store/health.ts';
 import { listHooks } from './store/hooks.ts';
 import { addMissed, type MissReason } from './store/missed.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 /** Name of the processor's cursor. */
 export const PROCESSOR_NAME = 'webhooks';
@@ -84,7 +84,7 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
     },
     // A transaction makes one delivery per webhook, however often and in whatever order its block arrives.
     outOfOrder: true,
-    addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),
+    addresses: (db, chain, limit) => watchedAddresses(db as WebhookDb, chain, limit),
     pressure: parts.depth.pressure,
   };
 }
@@ -510,7 +510,7 @@ export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomB
     // Without a limit nothing is counted, but the plan is read again later.
     if (events === Number.POSITIVE_INFINITY && bytes === Number.POSITIVE_INFINITY)
       return { ...room, events: PLAN_EVENTS };
-    const stored = await storedOf(queue, tx.db as Db, project, tx);
+    const stored = await storedOf(queue, tx.db as WebhookDb, project, tx);
     return { ...room, events: events - stored.events, bytes: bytes - stored.bytes };
   }
 
@@ -538,7 +538,7 @@ export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomB
 }
 
 /** Events of all webhooks of a project that are queued, held or failed. */
-export async function storedOf(queue: DeliveryQueue, db: Db, project: string, tx?: StoreTx): Promise<Amount> {
+export async function storedOf(queue: DeliveryQueue, db: WebhookDb, project: string, tx?: StoreTx): Promise<Amount> {
   const all = { events: 0, bytes: 0 };
   for (const { id } of await listHooks(db, project)) {
     const stored = await queue.stored(id, tx);

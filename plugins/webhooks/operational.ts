@@ -15,7 +15,7 @@ import { secretKey, signBody } from './delivery/send.ts';
 import { isoTime, networkName, type Webhook } from './model.ts';
 import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import type { OwnerAlerts } from './owner-alerts.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 interface OperatorAlertParts {
   readonly outbox: Outbox;
@@ -348,7 +348,11 @@ interface AlertState {
 }
 
 async function readAlerts(tx: StoreTx, numbers: readonly number[]): Promise<ReadonlyMap<number, AlertState>> {
-  const rows = await (tx.db as Db).selectFrom('webhook_alerts').selectAll().where('number', 'in', numbers).execute();
+  const rows = await (tx.db as WebhookDb)
+    .selectFrom('webhook_alerts')
+    .selectAll()
+    .where('number', 'in', numbers)
+    .execute();
   return new Map(
     rows.map((row) => [
       row.number,
@@ -368,7 +372,7 @@ async function writeAlert(tx: StoreTx, state: AlertState): Promise<void> {
     exhausted: state.exhausted,
     exhausted_reported_at: state.exhaustedReportedAt,
   };
-  await (tx.db as Db)
+  await (tx.db as WebhookDb)
     .insertInto('webhook_alerts')
     .values({ number: state.number, ...values })
     .onConflict((conflict) => conflict.column('number').doUpdateSet(values))

@@ -13,7 +13,7 @@ import { addressOfMail, MAIL_TEXT, type Mail } from './mail.ts';
 import type { Webhook } from './model.ts';
 import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import { BAD_REPLIES, COMMON, callerOf, FREE_PRICE } from './routes/common.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 const CONTACT_FORMATS = ['json', 'slack', 'email'] as const;
 type ContactFormat = (typeof CONTACT_FORMATS)[number];
@@ -62,11 +62,15 @@ export function createOwnerAlerts(parts: {
   return {
     isOn: () => hasContacts,
     async refresh() {
-      const row = await (store.read as Db).selectFrom('webhook_contacts').select('project_id').limit(1).execute();
+      const row = await (store.read as WebhookDb)
+        .selectFrom('webhook_contacts')
+        .select('project_id')
+        .limit(1)
+        .execute();
       hasContacts = row.length > 0;
     },
     async report(tx, hook, type, data = {}) {
-      const contact = await readContact(tx.db as Db, hook.projectId);
+      const contact = await readContact(tx.db as WebhookDb, hook.projectId);
       if (contact === null) return;
       if (contact.format === 'email' && (await hasMany(parts, tx, hook.projectId))) {
         log.warn(
@@ -101,7 +105,7 @@ async function hasMany(
   return last.length === limit && last.at(-1)!.createdAt > clock.now() - HOUR_MS;
 }
 
-async function readContact(db: Db, projectId: string): Promise<Contact | null> {
+async function readContact(db: WebhookDb, projectId: string): Promise<Contact | null> {
   const row = await db
     .selectFrom('webhook_contacts')
     .select(['url', 'format'])
@@ -112,7 +116,7 @@ async function readContact(db: Db, projectId: string): Promise<Contact | null> {
 
 /** For a project that is deleted. */
 export async function removeContact(tx: StoreTx, projectId: string): Promise<void> {
-  await (tx.db as Db).deleteFrom('webhook_contacts').where('project_id', '=', projectId).execute();
+  await (tx.db as WebhookDb).deleteFrom('webhook_contacts').where('project_id', '=', projectId).execute();
 }
 
 const SENTENCES: Readonly<Record<OwnerEventType, string>> = {
@@ -210,7 +214,7 @@ export function contactRoutes({ store, clock, owners, ...parts }: ContactParts):
     price: FREE_PRICE,
     replies: { 200: contactReply, ...BAD_REPLIES },
     async handler(request) {
-      const contact = await readContact(store.read as Db, callerOf(request).projectId);
+      const contact = await readContact(store.read as WebhookDb, callerOf(request).projectId);
       return json(contact ?? { url: null, format: null });
     },
   });
@@ -239,7 +243,7 @@ export function contactRoutes({ store, clock, owners, ...parts }: ContactParts):
       await store.write(async (tx) => {
         if (contact === null) return await removeContact(tx, projectId);
         const values = { ...contact, updated_at: clock.now() };
-        await (tx.db as Db)
+        await (tx.db as WebhookDb)
           .insertInto('webhook_contacts')
           .values({ project_id: projectId, ...values })
           .onConflict((conflict) => conflict.column('project_id').doUpdateSet(values))

@@ -45,8 +45,8 @@ import { healthRoutes } from './routes/health.ts';
 import { addressRoutes, hookRoutes, rotateRoute, testEventRoute } from './routes/hooks.ts';
 import { gapsRoute, recoverRoutes } from './routes/recover.ts';
 import { endPause } from './store/health.ts';
-import type { Db } from './store/tables.ts';
-import { createUpkeep } from './upkeep.ts';
+import type { WebhookDb } from './store/tables.ts';
+import { createWebhookUpkeep } from './upkeep.ts';
 
 export function provision(ctx: HostContext<WebhooksConfig>): void {
   const outbox = ctx.use(kernelOutbox);
@@ -128,7 +128,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const slotMs = async (chain: ChainId) =>
     ctx.chain(chain)?.status().slotMs ?? (await following?.slotMs(chain)) ?? null;
   const replays = gaps === null ? null : createReplays({ gapRecords: gaps, store, clock, random, slotMs });
-  const upkeep = createUpkeep({
+  const upkeep = createWebhookUpkeep({
     store,
     queue,
     depth,
@@ -156,7 +156,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   });
   budgets?.provide(async (project) => {
     const limits = (await plans?.budgets(store.read, project)) ?? null;
-    const { events, bytes } = await storedOf(queue, store.read as Db, project);
+    const { events, bytes } = await storedOf(queue, store.read as WebhookDb, project);
     return {
       storedEvents: { used: events, limit: limits?.storedEvents ?? null },
       storedEventBytes: { used: bytes, limit: limits?.storedEventBytes ?? null },

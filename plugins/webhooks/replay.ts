@@ -9,12 +9,12 @@ import type { Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import { matchBlock } from '../../src/solana/address-set.ts';
 import type { BodyBuilder } from './bodies.ts';
 import type { HookSync } from './hook-index.ts';
-import { type ManageContext, notFound, writeHook } from './manage.ts';
+import { type ManageContext, webhookNotFound, writeHook } from './manage.ts';
 import { matchedEvents, type ParsedMatcher, type QueueEventsParts, queueEvents } from './match.ts';
 import { chainOf, deliveryKey, REPLAYED_HOURS, type Webhook } from './model.ts';
 import { findHook } from './store/hooks.ts';
 import { forgetMissed } from './store/missed.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 /** Slots to read again for one webhook. */
 export interface ReplayRange {
@@ -25,7 +25,7 @@ export interface ReplayRange {
 }
 
 /** Replays past blocks for one webhook, while the follower continues. */
-export interface Replays {
+export interface HookReplays {
   /**
    * Errors: 400 for more slots than `REPLAYED_HOURS` have; 404; 409 when the webhook is off or has a replay in flight; 429 when the
    * project has reached its number of replays.
@@ -51,9 +51,9 @@ interface ReplaysParts {
   slotMs(chain: ChainId): Promise<number | null>;
 }
 
-export function createReplays({ gapRecords, store, clock, random, slotMs }: ReplaysParts): Replays {
+export function createReplays({ gapRecords, store, clock, random, slotMs }: ReplaysParts): HookReplays {
   async function checkLength(hook: Webhook | null, { fromSlot, toSlot }: ReplayRange): Promise<void> {
-    if (hook === null) throw notFound();
+    if (hook === null) throw webhookNotFound();
     const most = slotsIn(REPLAYED_HOURS * 3_600_000, await slotMs(chainOf(hook.type)));
     if (toSlot - fromSlot >= most)
       throw new RequestError(400, `at most ${most} slots at once, ${REPLAYED_HOURS} hours of the chain`);
@@ -61,7 +61,7 @@ export function createReplays({ gapRecords, store, clock, random, slotMs }: Repl
 
   return {
     async begin(context, projectId, webhookId, range) {
-      await checkLength(await findHook(store.read as Db, projectId, webhookId), range);
+      await checkLength(await findHook(store.read as WebhookDb, projectId, webhookId), range);
       return await writeHook(context, projectId, webhookId, async ({ tx, hook, now, record }) => {
         await record();
         if (!hook.active) throw new RequestError(409, 'webhook is inactive');
@@ -189,7 +189,7 @@ interface Replay {
 }
 
 async function insertReplay(tx: StoreTx, replay: Replay): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as WebhookDb)
     .insertInto('webhook_replays')
     .values({
       id: replay.id,
@@ -211,7 +211,7 @@ async function openReplays(
   db: Queries,
   which: { readonly number?: number; readonly chain?: ChainId; readonly slot?: number } = {},
 ): Promise<readonly Replay[]> {
-  let query = (db as Db).selectFrom('webhook_replays').selectAll().where('finished_at', 'is', null);
+  let query = (db as WebhookDb).selectFrom('webhook_replays').selectAll().where('finished_at', 'is', null);
   if (which.number !== undefined) query = query.where('number', '=', which.number);
   if (which.chain !== undefined) query = query.where('chain', '=', which.chain);
   if (which.slot !== undefined) query = query.where('from_slot', '<=', which.slot).where('to_slot', '>=', which.slot);
@@ -230,7 +230,7 @@ async function openReplays(
 
 /** Replays of a project in flight, except stuck ones; `now` in unix milliseconds. */
 export async function countReplays(db: Queries, projectId: string, now: number): Promise<number> {
-  const row = await (db as Db)
+  const row = await (db as WebhookDb)
     .selectFrom('webhook_replays')
     .innerJoin('webhooks', 'webhooks.number', 'webhook_replays.number')
     .select(({ fn }) => fn.countAll<number>().as('count'))
@@ -242,7 +242,7 @@ export async function countReplays(db: Queries, projectId: string, now: number):
 }
 
 async function addQueued(tx: StoreTx, id: string, count: number): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as WebhookDb)
     .updateTable('webhook_replays')
     .set((eb) => ({ queued: eb('queued', '+', count) }))
     .where('id', '=', id)
@@ -250,5 +250,5 @@ async function addQueued(tx: StoreTx, id: string, count: number): Promise<void> 
 }
 
 async function finishReplays(tx: StoreTx, ids: readonly string[], now: number): Promise<void> {
-  await (tx.db as Db).updateTable('webhook_replays').set({ finished_at: now }).where('id', 'in', ids).execute();
+  await (tx.db as WebhookDb).updateTable('webhook_replays').set({ finished_at: now }).where('id', 'in', ids).execute();
 }

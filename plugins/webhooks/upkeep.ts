@@ -12,18 +12,18 @@ import { countHourStates } from './health.ts';
 import type { Depth } from './match.ts';
 import { REASONS } from './model.ts';
 import type { GapAlerts, StallAlerts } from './operational.ts';
-import type { Replays } from './replay.ts';
+import type { HookReplays } from './replay.ts';
 import { CHANGES_KEPT_MS, pruneChanges } from './store/changes.ts';
 import { endBatches, forgetSent, oldLeaders, readBatches, releaseRefs, removeAttempts } from './store/deliveries.ts';
 import { endPause, MINUTE_MS, pausedProjects, pruneHealth } from './store/health.ts';
 import { hooksByNumber, listHooks } from './store/hooks.ts';
-import type { Db } from './store/tables.ts';
+import type { WebhookDb } from './store/tables.ts';
 
 interface UpkeepParts extends HeldParts, PauseParts {
   readonly depth: Depth;
   readonly log: Log;
   readonly autoDisable: AutoDisableParts;
-  readonly replays: Pick<Replays, 'finish'> | null;
+  readonly replays: Pick<HookReplays, 'finish'> | null;
   readonly gapAlerts: GapAlerts | null;
   readonly stallAlerts: StallAlerts;
   /** Looks again whether any project wants to be told. */
@@ -43,7 +43,7 @@ const PAUSES_MS = 5_000;
 const STALLS_MS = 2_000;
 
 /** Timers of the plugin: counts waiting deliveries, prunes, ends pauses, and disables webhooks whose last success is too old. */
-export function createUpkeep(parts: UpkeepParts): Upkeep {
+export function createWebhookUpkeep(parts: UpkeepParts): Upkeep {
   const { clock, log, config, queue, depth } = parts;
   let stopped = false;
   const cancels = new Set<() => void>();
@@ -62,7 +62,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     await parts.refreshOwners();
   };
   const countStates = async (): Promise<void> =>
-    parts.counted(await countHourStates(parts.store.read as Db, clock.now()));
+    parts.counted(await countHourStates(parts.store.read as WebhookDb, clock.now()));
   const everyMinute = async (): Promise<void> => {
     await maintainHeld(parts);
     await checkRates(parts);
@@ -95,7 +95,7 @@ async function checkRates({ store, clock, autoDisable }: UpkeepParts): Promise<v
   const { rules } = autoDisable;
   if (!rules.enabled) return;
   const since = Math.floor(clock.now() / MINUTE_MS) - rules.windowMinutes + 1;
-  const failing = await (store.read as Db)
+  const failing = await (store.read as WebhookDb)
     .selectFrom('webhook_health')
     .select('number')
     .where('minute', '>=', since)
@@ -103,7 +103,7 @@ async function checkRates({ store, clock, autoDisable }: UpkeepParts): Promise<v
     .having(sql<boolean>`sum(failed) >= ${rules.minFinished * rules.failureRate}`)
     .execute();
   const hooks = await hooksByNumber(
-    store.read as Db,
+    store.read as WebhookDb,
     failing.map(({ number }) => number),
   );
   for (const hook of hooks) {
@@ -132,7 +132,7 @@ async function maintainHeld(parts: HeldParts): Promise<void> {
 }
 
 async function dropOld({ store, queue, clock, config }: HeldParts): Promise<void> {
-  const off = (store.read as Db).selectFrom('webhooks').select('id').where('active', '=', 0);
+  const off = (store.read as WebhookDb).selectFrom('webhooks').select('id').where('active', '=', 0);
   const createdBefore = clock.now() - config.hold.ttlHours * HOUR_MS;
   for (const { id } of await off.where('on_inactive', '=', 'hold').execute()) {
     const drop = (tx: StoreTx) => queue.discardHeld(tx, id, { limit: BATCH, createdBefore }, REASONS.heldTooLong);
@@ -143,7 +143,7 @@ async function dropOld({ store, queue, clock, config }: HeldParts): Promise<void
 
 /** An attempt or a block that started while a webhook was off can hold its delivery after the webhook was switched on. */
 async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
-  const on = (store.read as Db).selectFrom('webhooks').select('id').where('active', '=', 1);
+  const on = (store.read as WebhookDb).selectFrom('webhooks').select('id').where('active', '=', 1);
   for (const { id } of await on.where('updated_at', '>', clock.now() - RECENT_MS).execute()) {
     await store.write((tx) => queue.releaseHeld(tx, id, REASONS.inactive));
   }
@@ -151,7 +151,7 @@ async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
 
 /** Members whose leader finished without its batch, after its process died too often, are sent alone. */
 async function releaseOrphans({ store, queue, clock }: HeldParts): Promise<void> {
-  const leaders = await oldLeaders(store.read as Db, clock.now() - RECENT_MS, BATCH);
+  const leaders = await oldLeaders(store.read as WebhookDb, clock.now() - RECENT_MS, BATCH);
   if (leaders.length === 0) return;
   const alive = await queue.unfinished(leaders);
   const dead = leaders.filter((id) => !alive.has(id));
@@ -176,7 +176,8 @@ async function endPauses({ store, queue, charges, log }: PauseParts): Promise<vo
     if (charges !== null && (await charges.left(projectId)) < 1) continue;
     await store.write(async (tx) => {
       await endPause(tx, projectId);
-      for (const { id } of await listHooks(tx.db as Db, projectId)) await queue.releaseHeld(tx, id, REASONS.credits);
+      for (const { id } of await listHooks(tx.db as WebhookDb, projectId))
+        await queue.releaseHeld(tx, id, REASONS.credits);
     });
     log.info({ project: projectId }, 'deliveries resumed: the project has credits and is not disabled');
   }
@@ -209,9 +210,9 @@ async function prune(parts: PruneParts): Promise<void> {
   const { windowMinutes, silentHours } = config.autoDisable;
   const keptMinutes = Math.max(windowMinutes, 2 * silentHours * HOUR_MINUTES, 24 * HOUR_MINUTES);
   await store.write(async (tx) => {
-    await pruneChanges(tx.db as Db, now - CHANGES_KEPT_MS);
-    await pruneHealth(tx.db as Db, Math.floor(now / MINUTE_MS) - keptMinutes, now);
-    const replays = (tx.db as Db).deleteFrom('webhook_replays');
+    await pruneChanges(tx.db as WebhookDb, now - CHANGES_KEPT_MS);
+    await pruneHealth(tx.db as WebhookDb, Math.floor(now / MINUTE_MS) - keptMinutes, now);
+    const replays = (tx.db as WebhookDb).deleteFrom('webhook_replays');
     await replays.where('finished_at', '<', now - config.retention.failedDays * DAY_MS).execute();
   });
 }
@@ -230,7 +231,7 @@ async function pruneBatch(
 ): Promise<number> {
   const rows = await queue.prune(tx, chain, { state, finishedBefore, limit: BATCH });
   const ids = rows.map(({ id }) => id);
-  await removeAttempts(tx.db as Db, ids);
+  await removeAttempts(tx.db as WebhookDb, ids);
   await forgetSent(tx, ids);
   await releaseRefs(
     tx,
@@ -242,10 +243,10 @@ async function pruneBatch(
 /** Deletes the oldest attempts beyond the limits of a webhook and of a delivery. */
 async function pruneAttempts(parts: PruneParts): Promise<void> {
   const { attemptsPerWebhook, attemptsPerDelivery } = parts.config.retention;
-  const numbers = await (parts.store.read as Db).selectFrom('webhooks').select('number').execute();
+  const numbers = await (parts.store.read as WebhookDb).selectFrom('webhooks').select('number').execute();
   for (const { number } of numbers) {
     if (parts.isStopped()) return;
-    const last = await (parts.store.read as Db)
+    const last = await (parts.store.read as WebhookDb)
       .selectFrom('webhook_attempts')
       .select('started_at')
       .where('number', '=', number)
@@ -255,7 +256,7 @@ async function pruneAttempts(parts: PruneParts): Promise<void> {
       .executeTakeFirst();
     if (last === undefined) continue;
     await parts.store.write(async (tx) => {
-      const old = (tx.db as Db).deleteFrom('webhook_attempts').where('number', '=', number);
+      const old = (tx.db as WebhookDb).deleteFrom('webhook_attempts').where('number', '=', number);
       await old.where('started_at', '<=', last.started_at).execute();
     });
   }

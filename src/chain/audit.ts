@@ -1,7 +1,7 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import { readCursor, readHeader, readHeaders, writeFinalized } from './cursor.ts';
-import { faultOfProcessor, reasonOf } from './faults.ts';
+import { failureReasonOf, faultOfProcessor } from './faults.ts';
 import { findEnd } from './fill-blocks.ts';
 import { countGaps } from './gap-records.ts';
 
@@ -20,7 +20,7 @@ export async function auditLoop(run: Run, onError: (error: unknown) => void): Pr
       if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_') || codeOf(error) === 'LEDGER_IO')
         onError(error);
       else if (faultOfProcessor(error) !== null) {
-        run.state.mismatch = reasonOf(error, 'rolling back');
+        run.state.mismatch = failureReasonOf(error, 'rolling back');
         log.error({ chain: run.chain, ...faultOfProcessor(error), error: messageOf(error) }, 'a block processor fails');
       } else
         log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit failed; it will be retried');

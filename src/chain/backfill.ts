@@ -2,7 +2,7 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { isLagBeyond } from '../lib/slot-length.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import { backoffMs } from '../runtime/waiting.ts';
-import { fatalOf, reasonOf } from './faults.ts';
+import { failureReasonOf, fatalOf } from './faults.ts';
 import { fillAddresses } from './fill-addresses.ts';
 import {
   type BlocksOutcome,
@@ -162,7 +162,7 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
     if (options.signal.aborted || fatalOf(error) !== null) throw error;
     const tries = pause(gap, 'failed', (count) => backoffMs(count, random));
     log.warn({ chain, gap: gap.id, code: codeOf(error), error: messageOf(error) }, 'filling a gap failed');
-    if (tries >= FAILURES_TO_REPORT) await recordTrouble(gap, reasonOf(error, 'filling it'), true);
+    if (tries >= FAILURES_TO_REPORT) await recordTrouble(gap, failureReasonOf(error, 'filling it'), true);
     return false;
   }
 

@@ -5,7 +5,7 @@ import type { Run } from './run.ts';
 const ASK_AGAIN_MS = 60_000;
 
 /** The commitment to follow now: `finalized` where the chain finalizes by Alpenglow, because a confirmed block is final there. */
-export function commitmentOf({ follow, state }: Pick<Run, 'follow' | 'state'>): Commitment {
+export function followedCommitment({ follow, state }: Pick<Run, 'follow' | 'state'>): Commitment {
   if (follow.commitment !== 'auto') return follow.commitment;
   return state.consensus.era === 'alpenglow' ? 'finalized' : 'confirmed';
 }
@@ -17,7 +17,7 @@ export function commitmentOf({ follow, state }: Pick<Run, 'follow' | 'state'>): 
 export async function learnConsensus(run: Run): Promise<void> {
   const { state, follow, source, signal, chain, log, buffer, fetcher, shared } = run;
   if (state.consensus.era === 'alpenglow') return;
-  const before = commitmentOf(run);
+  const before = followedCommitment(run);
   const facts: ConsensusFacts =
     follow.consensus === 'auto'
       ? await source.consensus(signal)
@@ -26,7 +26,7 @@ export async function learnConsensus(run: Run): Promise<void> {
   const isNew = facts.era !== state.consensus.era;
   state.consensus = facts;
   if (!isNew) return;
-  const commitment = commitmentOf(run);
+  const commitment = followedCommitment(run);
   log.info({ event: 'chain.consensus', chain, ...facts, commitment }, 'how the chain finalizes is known');
   if (commitment === before || !state.started) return;
   // What was read at `confirmed` may be on a branch that was not finalized: it is read again.

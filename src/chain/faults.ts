@@ -159,7 +159,7 @@ export function fatalOf(error: unknown): CodedError | null {
 }
 
 /** Text for readiness about a failed attempt. The message of the error goes only to the log. */
-export function reasonOf(error: unknown, doing: string): string {
+export function failureReasonOf(error: unknown, doing: string): string {
   const fault = faultOfProcessor(error);
   if (fault !== null) return describeFault(fault);
   return `${doing} failed: ${codeOf(error) ?? 'unexpected error, see the log'}`;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { AddressEntry, AddressHistory } from '../ports/chain.ts';
+import type { AddressEntry, NodeAddressHistory } from '../ports/chain.ts';
 import { collectHistory } from './fill-addresses.ts';
 
 const ask = { commitment: 'confirmed', signal: new AbortController().signal } as const;
@@ -9,7 +9,7 @@ const ask = { commitment: 'confirmed', signal: new AbortController().signal } as
 /** Entries newest first; each upstream orders those of one slot in its own way, and pages as nodes do. */
 function fakeHistory(views: readonly (readonly AddressEntry[])[], pick: () => number, pageEntries: number) {
   const seen: { readonly upstream: string; readonly before: string | null; readonly commitment: string }[] = [];
-  const history: AddressHistory = {
+  const history: NodeAddressHistory = {
     async page(_address, { before, limit }, { avoid = [], commitment }) {
       const able = views.map((_, index) => index).filter((index) => !avoid.includes(`upstream-${index}`));
       const index = able[pick() % able.length]!;
@@ -25,7 +25,13 @@ function fakeHistory(views: readonly (readonly AddressEntry[])[], pick: () => nu
   return { history, seen };
 }
 
-const collect = async (history: AddressHistory, upstreams: number, fromSlot: number, toSlot: number, most = 10_000) => {
+const collect = async (
+  history: NodeAddressHistory,
+  upstreams: number,
+  fromSlot: number,
+  toSlot: number,
+  most = 10_000,
+) => {
   const found = new Map<string, number>();
   const isWhole = await collectHistory(history, upstreams, 'address', { fromSlot, toSlot, most }, ask, found);
   return { isWhole, found };

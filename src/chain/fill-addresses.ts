@@ -1,5 +1,5 @@
 import type { ChainBlock } from '../ports/block.ts';
-import type { AddressEntry, AddressHistory, AskOptions, HistoryRange, KeptHistory } from '../ports/chain.ts';
+import type { AddressEntry, AskOptions, HistoryRange, KeptHistory, NodeAddressHistory } from '../ports/chain.ts';
 import { prepareBlock } from './commit.ts';
 import type { FillMember, FillOptions, FillOutcome } from './fill-blocks.ts';
 import { finishFills, moveFills } from './gap-fills.ts';
@@ -62,7 +62,7 @@ async function addressesOf(options: FillOptions, members: readonly FillMember[])
 /** The signatures of each slot, both in the order of the chain as far as it is known; null when there are too many. */
 async function slotsOf(
   options: FillOptions,
-  history: AddressHistory,
+  history: NodeAddressHistory,
   gap: GapRecord,
   addresses: readonly string[],
 ): Promise<ReadonlyMap<number, readonly string[]> | null> {
@@ -87,7 +87,7 @@ async function slotsOf(
 /** Returns why it ended early, or null. */
 async function applySlots(
   options: FillOptions,
-  history: AddressHistory,
+  history: NodeAddressHistory,
   gap: GapRecord,
   members: readonly FillMember[],
   slots: ReadonlyMap<number, readonly string[]>,
@@ -144,7 +144,7 @@ const PAGE_ENTRIES = 1_000;
  * Errors: those of `page`.
  */
 export async function collectHistory(
-  history: AddressHistory,
+  history: NodeAddressHistory,
   upstreamCount: number,
   address: string,
   range: HistoryRange,
@@ -175,7 +175,7 @@ const startBelow = ({ from, entries }: KeptHistory): string | null =>
 
 /** An empty page is the end only when every upstream says so: a node without the history behind `before` answers the same. */
 async function pageOf(
-  history: AddressHistory,
+  history: NodeAddressHistory,
   upstreamCount: number,
   address: string,
   before: string | null,

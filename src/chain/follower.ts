@@ -8,9 +8,9 @@ import { auditLoop } from './audit.ts';
 import { fillLoop } from './backfill.ts';
 import { catchUp, readersOf } from './catch-up.ts';
 import { isSameChain, verifyCommit } from './commit.ts';
-import { commitmentOf, consensusLoop, learnConsensus } from './consensus.ts';
+import { consensusLoop, followedCommitment, learnConsensus } from './consensus.ts';
 import { type BlockPosition, readCursor, readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
-import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
+import { failureReasonOf, fatalOf, guardProcessor } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks, type KeptFirst } from './fetch.ts';
 import { countGaps } from './gap-records.ts';
 import { recordGap } from './gaps.ts';
@@ -18,7 +18,7 @@ import { openKeptBlocks, readLedgerFirst } from './keep.ts';
 import { missedBy, readPlacement } from './processors.ts';
 import { followFork, rewind } from './reorg.ts';
 import { createReleaseListeners, type FollowerOptions, type Run, type TraceBlock } from './run.ts';
-import { createFollowMeter, lagOf, newState } from './state.ts';
+import { createFollowMeter, lagOf, newFollowState } from './state.ts';
 import { afterFailure, step } from './step.ts';
 import { isStreamLeading, pollLoop, streamLoop } from './tip.ts';
 
@@ -70,7 +70,7 @@ export function createFollower(options: FollowerOptions): Follower {
   function isFatal(error: unknown): boolean {
     const end = fatalOf(error);
     if (end !== null) {
-      run.state.halted = reasonOf(error, 'writing');
+      run.state.halted = failureReasonOf(error, 'writing');
       options.fatal(end);
       return true;
     }
@@ -116,7 +116,7 @@ export function createFollower(options: FollowerOptions): Follower {
 function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (header: BlockHeader) => void): Run {
   const { clock, random, core, chain } = options;
   const { follow } = core;
-  const state = newState(clock.monotonic(), options.isOnDemand);
+  const state = newFollowState(clock.monotonic(), options.isOnDemand);
   const meter = createFollowMeter(options.metrics, state, clock, () => options.source.finality?.status() ?? null);
   const wake = createWakeup(clock);
   const kept = readLedgerFirst(options.source, {
@@ -140,7 +140,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (h
     random,
     signal,
     forget: shared.forget,
-    commitment: () => commitmentOf({ follow, state }),
+    commitment: () => followedCommitment({ follow, state }),
     concurrency: () =>
       (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window ? follow.catchUpConcurrency : follow.concurrency,
     releasedSlot: () => state.cursor?.slot ?? -1,
@@ -197,7 +197,7 @@ async function main(run: Run, isFatal: (error: unknown) => boolean): Promise<voi
       await openChain(run);
     } catch (error) {
       if (signal.aborted || isFatal(error)) return;
-      state.trouble = reasonOf(error, 'the start');
+      state.trouble = failureReasonOf(error, 'the start');
       log.warn({ chain: run.chain, code: codeOf(error), error: messageOf(error) }, 'the follower cannot start yet');
       await clock.sleep(backoffMs(attempts, random), signal).catch(() => undefined);
     }
@@ -265,7 +265,7 @@ function statusOf(run: Run): FollowerStatus {
     cursorSlot: cursor?.slot ?? null,
     finalizedSlot,
     finalizedAgeMs: finalizedAt === null ? null : run.clock.monotonic() - finalizedAt,
-    commitment: commitmentOf(run),
+    commitment: followedCommitment(run),
     consensus: run.state.consensus,
     ...(run.source.finality === undefined ? {} : { finality: run.source.finality.status() }),
     lagSlots,
@@ -330,7 +330,7 @@ async function openChain(run: Run): Promise<void> {
   if (!(await isSameChain(run)))
     throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is confirmed to serve this chain', { retryable: true });
   await learnConsensus(run);
-  const tip = await source.tip({ commitment: commitmentOf(run), signal });
+  const tip = await source.tip({ commitment: followedCommitment(run), signal });
   const first = await source.firstAvailable(signal);
   if (follow.rewindTo !== null) await rewind(run, follow.rewindTo);
   const marks = await readMarks(store.read, chain);
@@ -407,7 +407,7 @@ async function skipUnavailable(run: Run, earliest: number, first: number, tip: n
 /** Rolls back when the block at the cursor is no longer part of the chain. */
 async function checkCursor(run: Run, cursor: BlockPosition, tip: number): Promise<void> {
   const { source, follow, signal } = run;
-  const ask = { commitment: commitmentOf(run), signal } as const;
+  const ask = { commitment: followedCommitment(run), signal } as const;
   let slot: number | undefined;
   let to = cursor.slot;
   // A long stretch without a block must not hide what comes behind it.

@@ -2,7 +2,7 @@ import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import { createWakeup, type Wakeup } from '../runtime/waiting.ts';
 import { dropFromOtherChain, releaseToLane } from './commit.ts';
-import { commitmentOf } from './consensus.ts';
+import { followedCommitment } from './consensus.ts';
 import {
   type BlockPosition,
   decide,
@@ -66,7 +66,7 @@ export class CatchUpLane {
       random,
       signal,
       forget: run.shared.forget,
-      commitment: () => commitmentOf(run),
+      commitment: () => followedCommitment(run),
       concurrency: () => (cursorWaits(state, clock.monotonic()) ? follow.catchUpConcurrency : LANE_FETCHES),
       releasedSlot: () => this.position?.slot ?? -1,
       wake: this.wake.wake,
@@ -158,7 +158,8 @@ export class CatchUpLane {
     // The chain's own block exists, also where an upstream left it out or denied it; at the tip no later one names it as its parent.
     if (!hasWork && state.cursor !== null && this.listedTo >= state.cursor.slot) fetcher.want(state.cursor.slot);
     if (to < from || (hasWork && from > (this.position?.slot ?? this.floor) + follow.window * 2)) return;
-    for (const slot of await source.produced(from, to, { commitment: commitmentOf(run), signal })) fetcher.want(slot);
+    for (const slot of await source.produced(from, to, { commitment: followedCommitment(run), signal }))
+      fetcher.want(slot);
     this.listedTo = to;
   }
 

@@ -4,7 +4,7 @@ import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import { isSameChain, moveChain } from './commit.ts';
-import { commitmentOf } from './consensus.ts';
+import { followedCommitment } from './consensus.ts';
 import {
   type BlockPosition,
   type CursorOwner,
@@ -35,7 +35,7 @@ export async function followFork(run: Run, from: BlockHeader): Promise<ForkResul
   const { state, source, signal } = run;
   const { cursor } = state;
   if (cursor === null) return 'unknown';
-  const ask = { commitment: commitmentOf(run), signal } as const;
+  const ask = { commitment: followedCommitment(run), signal } as const;
   const ours = await source.header(cursor.slot, ask);
   // The cursor's block still exists: the other block belongs to a dead branch, or to a wrong node.
   if (ours !== null && ours.blockhash === cursor.blockhash) return 'stale';
@@ -89,7 +89,7 @@ const DEEP_FORK_MS = 60_000;
  */
 function isPerhapsWrong(run: Run): boolean {
   const { state, follow, clock } = run;
-  if (follow.commitment !== 'auto' || commitmentOf(run) !== 'finalized') return false;
+  if (follow.commitment !== 'auto' || followedCommitment(run) !== 'finalized') return false;
   state.deepForkSince ??= clock.monotonic();
   return clock.monotonic() - state.deepForkSince < DEEP_FORK_MS;
 }

@@ -123,7 +123,7 @@ export interface FollowState {
   readonly lanes: Map<string, Lane>;
 }
 
-export const newState = (now: number, isOnDemand = false): FollowState => ({
+export const newFollowState = (now: number, isOnDemand = false): FollowState => ({
   isOnDemand,
   cursor: null,
   floor: 0,

@@ -3,7 +3,7 @@ import { type BlockHeader, type ChainBlock, isPlaceholder } from '../ports/block
 import { backoffMs } from '../runtime/waiting.ts';
 import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './commit.ts';
 import { decide, samePosition } from './cursor.ts';
-import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
+import { describeFault, failureReasonOf, faultOfProcessor, stackOf } from './faults.ts';
 import type { FetchedBlock } from './fetch.ts';
 import { countGaps } from './gap-records.ts';
 import { type Gap, recordGap } from './gaps.ts';
@@ -241,7 +241,7 @@ function headerOf(block: ChainBlock): BlockHeader {
 export function afterFailure({ state, log, clock, random, chain }: Run, error: unknown): void {
   state.failures += 1;
   state.notBefore = clock.monotonic() + backoffMs(state.failures, random);
-  state.trouble = reasonOf(error, 'the last block');
+  state.trouble = failureReasonOf(error, 'the last block');
   const fault = faultOfProcessor(error);
   state.processorFault = fault === null ? null : describeFault(fault);
   const facts = { chain, code: codeOf(error), error: messageOf(error), failures: state.failures };

@@ -4,7 +4,7 @@ import type { ChainBlock } from '../ports/block.ts';
 import type { Commitment } from '../ports/chain.ts';
 import { backoffMs } from '../runtime/waiting.ts';
 import { isSameChain } from './commit.ts';
-import { commitmentOf } from './consensus.ts';
+import { followedCommitment } from './consensus.ts';
 import { samePosition } from './cursor.ts';
 import type { Run } from './run.ts';
 import { isSilent, STREAM, type StreamState, sawSlot } from './state.ts';
@@ -28,7 +28,7 @@ export async function pollLoop(run: Run): Promise<void> {
   let scanFrom = -1;
 
   async function look(): Promise<void> {
-    const ask = { commitment: commitmentOf(run), signal } as const;
+    const ask = { commitment: followedCommitment(run), signal } as const;
     // An upstream that hangs answers with its last slot: while it does, the others are asked too.
     const tip = await (isSilent(state, clock.monotonic()) ? source.highestTip(ask) : source.tip(ask));
     // A node of this chain that keeps up never reports this: it is far behind, or serves another chain.
@@ -56,7 +56,7 @@ export async function pollLoop(run: Run): Promise<void> {
   }
 
   async function list(from: number, to: number): Promise<number> {
-    const slots = await source.produced(from, to, { commitment: commitmentOf(run), signal });
+    const slots = await source.produced(from, to, { commitment: followedCommitment(run), signal });
     const wanted = slots.filter((slot) => slot > (state.cursor?.slot ?? -1) && slot <= to && !run.buffer.has(slot));
     for (const slot of wanted.slice(0, follow.window)) run.fetcher.want(slot);
     state.listedTo = to;
@@ -115,7 +115,7 @@ export async function streamLoop(run: Run): Promise<void> {
   let failures = 0;
   let mayReplay = true;
   while (!signal.aborted) {
-    const opened: StreamState = { leads: false, lastBlockAt: clock.monotonic(), commitment: commitmentOf(run) };
+    const opened: StreamState = { leads: false, lastBlockAt: clock.monotonic(), commitment: followedCommitment(run) };
     state.stream = opened;
     const fromSlot: number | null = mayReplay && state.cursor !== null ? state.cursor.slot + 1 : null;
     const watched = watchSilence(run, opened);

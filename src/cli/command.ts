@@ -60,7 +60,7 @@ export function processIo(): CliIo {
     err: (text) => process.stderr.write(`${text}\n`),
     isTerminal: process.stdout.isTTY === true,
     ...(process.stderr.isTTY === true ? { bar: terminalBar(process.stderr) } : {}),
-    program: programName({ entry: process.argv[1] ?? '', cwd: process.cwd(), env: process.env }),
+    program: typedProgramName({ entry: process.argv[1] ?? '', cwd: process.cwd(), env: process.env }),
   };
 }
 
@@ -82,7 +82,7 @@ interface Start {
 }
 
 /** A command line that starts the same program again from this folder: its name, if a shell finds it by that. */
-export function programName({ entry, cwd, env }: Start): string {
+export function typedProgramName({ entry, cwd, env }: Start): string {
   const started = env['PARHELION_STARTED_AS'] ?? entry;
   if (started.endsWith('.ts')) return `npx tsx ${relative(cwd, started)}`;
   if (basename(started) !== NAME)

@@ -34,7 +34,7 @@ export interface LocalChain {
  * Starts the local chain of this data folder in a separate process: the one of the last start, unless the configuration has another seed or
  * consensus. Throws DAEMON_RUNNING (exit 75): a daemon already writes that chain.
  */
-export async function startLocalChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
+export async function startConfiguredChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
   await refuseSecond(dataDir);
   // Imported only here: a daemon with a real upstream never loads the chain's engine.
   const { genesisHashOf, startLocalChainProcess } = await import('../local-chain/index.ts');

@@ -6,7 +6,7 @@ import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { ChainStatus } from '../ports/chain.ts';
 import type { Notice } from '../ports/processes.ts';
-import { createSupervision, summarize } from './supervision.ts';
+import { createSupervision, summarizeLoad } from './supervision.ts';
 
 const chain: ChainStatus = {
   chain: 'main',
@@ -204,7 +204,7 @@ test('a manager that accepts nothing delays the stop for two seconds at most', a
 
 test('the text for each state of a chain', () => {
   const say = (...chains: readonly Partial<ChainStatus>[]) =>
-    summarize(
+    summarizeLoad(
       { chains: chains.map((status) => ({ ...chain, ...status })), requests: 12, inFlight: 3 },
       { requests: 11, seconds: 9.7 },
     ).replace('; 1 request in 10 s, 3 in flight', '');

@@ -107,7 +107,7 @@ function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal)
   const text = () => {
     const now = load();
     const atMs = clock.monotonic();
-    const summary = summarize(now, { requests: before.requests, seconds: (atMs - before.atMs) / 1_000 });
+    const summary = summarizeLoad(now, { requests: before.requests, seconds: (atMs - before.atMs) / 1_000 });
     before = { requests: now.requests, atMs };
     current = note === null ? summary : `${summary}; ${note}`.slice(0, MAX_STATUS_CHARS);
     return current;
@@ -219,7 +219,10 @@ export interface DaemonLoad {
 }
 
 /** One line for people: the positions of the chains, and the requests since `before`. */
-export function summarize(load: DaemonLoad, before: { readonly requests: number; readonly seconds: number }): string {
+export function summarizeLoad(
+  load: DaemonLoad,
+  before: { readonly requests: number; readonly seconds: number },
+): string {
   const requests = Math.max(0, load.requests - before.requests);
   const chains = load.chains.map(describeChain);
   return [

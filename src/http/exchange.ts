@@ -12,7 +12,7 @@ import { LazySignal } from '../runtime/lazy-signal.ts';
 import { noRoom } from './body.ts';
 import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
-import type { Target } from './router.ts';
+import type { RequestTarget } from './router.ts';
 
 /** Characters that are kept of an answer that tells of a failure. */
 const FAILURE_CHARS = 2_048;
@@ -24,7 +24,7 @@ export const CLIENT_LEFT = 499;
 export class Exchange implements CallContext, InBag, RequestContent {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly target: Target;
+  readonly target: RequestTarget;
   readonly requestId: string;
   readonly remoteAddress: string;
   /** Monotonic milliseconds. */
@@ -213,7 +213,7 @@ export interface Chargeable {
 export interface ExchangeInit {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  readonly target: Target;
+  readonly target: RequestTarget;
   readonly requestId: string;
   readonly remoteAddress: string;
   readonly startedMs: number;

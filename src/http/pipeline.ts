@@ -20,7 +20,7 @@ import { payForCalls, usePayment } from './payment.ts';
 import { credentialsOf } from './query.ts';
 import { checkHead, createResponder, JSON_TYPE, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
 import { handleRest, injectCall, injectRpc, peekCall, takeBody } from './rest.ts';
-import { compileRoute, createRouter, parseTarget, type RouteMatch } from './router.ts';
+import { compileRoute, createRouter, parseRequestTarget, type RouteMatch } from './router.ts';
 import { beginTap } from './tapping.ts';
 import { createValidator, type Validator } from './validation.ts';
 
@@ -185,7 +185,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       const exchange = new Exchange({
         request,
         response,
-        target: parseTarget(request.url ?? '/'),
+        target: parseRequestTarget(request.url ?? '/'),
         requestId: options.random.uuid(),
         remoteAddress: remoteAddress(request),
         startedMs: clock.monotonic(),

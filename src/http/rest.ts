@@ -25,7 +25,7 @@ import { recoverCall } from './json-rpc/scan.ts';
 import { payForCalls, usePayment } from './payment.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
-import { type CompiledRoute, parseTarget, type Router, type Target } from './router.ts';
+import { type CompiledRoute, parseRequestTarget, type RequestTarget, type Router } from './router.ts';
 import { beginTap } from './tapping.ts';
 
 interface RestParts {
@@ -157,7 +157,7 @@ export async function takeBody(
 
 interface Received {
   readonly method: string;
-  readonly target: Target;
+  readonly target: RequestTarget;
   readonly headers: RouteRequest['headers'];
   readonly rawBody: Buffer | undefined;
   readonly admission: Admission | null;
@@ -251,7 +251,7 @@ export async function injectCall(router: Router, parts: InjectParts, call: Injec
 }
 
 async function callRoute(router: Router, { gate, budgets }: InjectParts, call: InjectedCall): Promise<InjectedReply> {
-  const target = parseTarget(call.path);
+  const target = parseRequestTarget(call.path);
   if (!target.ok) throw new RequestError(400, 'Invalid path');
   const match = router.match(target);
   if (match === null) throw new RequestError(404, 'invalid path');

@@ -10,7 +10,7 @@ import { createMetricsRegistry } from '../runtime/metrics.ts';
 import { createRemoteAddress } from '../runtime/network-address.ts';
 import { createDeadlines } from '../runtime/waiting.ts';
 import { parseQuery } from './query.ts';
-import { parseTarget } from './router.ts';
+import { parseRequestTarget } from './router.ts';
 
 describe('targets', () => {
   test('any text gives a path that starts as it should and never throws', () => {
@@ -19,7 +19,7 @@ describe('targets', () => {
       fc.property(
         fc.array(piece, { maxLength: 12 }).map((parts) => `/${parts.join('')}`),
         (raw) => {
-          const target = parseTarget(raw);
+          const target = parseRequestTarget(raw);
           const mark = raw.indexOf('?');
           assert.equal(target.query, mark < 0 ? '' : raw.slice(mark + 1));
           assert.ok(target.path.startsWith('/'));
@@ -36,8 +36,8 @@ describe('targets', () => {
   });
   test('bytes that are illegal in a target, raw or escaped, make it invalid', () => {
     for (const segment of ['\u00e9', '\u0080', '\u007f', '%00', '%1f', '%2F', '%', '%zz', '%c3'])
-      assert.equal(parseTarget(`/v1/${segment}/x`).ok, false, JSON.stringify(segment));
-    assert.equal(parseTarget('/v1/%C3%A9/x').path, '/v1/\u00e9/x');
+      assert.equal(parseRequestTarget(`/v1/${segment}/x`).ok, false, JSON.stringify(segment));
+    assert.equal(parseRequestTarget('/v1/%C3%A9/x').path, '/v1/\u00e9/x');
   });
 });
 

@@ -3,7 +3,7 @@ import type { GateItem } from '../plugin/host.ts';
 import type { Route } from '../plugin/plugin.ts';
 import type { HttpMeter, RouteMeter } from './meter.ts';
 import { type QueryKind, queryKinds } from './query.ts';
-import type { Check, Validator } from './validation.ts';
+import type { Validator, ValueCheck } from './validation.ts';
 
 /** The routes of a path, by method. */
 interface PathEntry {
@@ -19,7 +19,7 @@ export interface RouteMatch {
 }
 
 export interface Router {
-  match(target: Target): RouteMatch | null;
+  match(target: RequestTarget): RouteMatch | null;
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = {};
@@ -66,7 +66,7 @@ function groupByPath(routes: readonly CompiledRoute[]): PathEntry[] {
 }
 
 /** A request target, split but not yet matched. */
-export interface Target {
+export interface RequestTarget {
   /** Percent-decoded, without a trailing slash; key of the static table. */
   readonly path: string;
   /** The path with every segment encoded again: the router never sees a decoded `?` or `%`. */
@@ -86,7 +86,7 @@ const FORBIDDEN = /[\u0000-\u001f\u007f/]/;
  * Splits a raw target at its first `?`. `new URL` is not used: a target that starts with `//` would replace the host. An
  * absolute-form target loses its origin. One trailing slash is dropped; inner double slashes stay.
  */
-export function parseTarget(raw: string): Target {
+export function parseRequestTarget(raw: string): RequestTarget {
   const target = raw.charCodeAt(0) === 0x2f ? raw : raw.replace(ABSOLUTE, '');
   const mark = target.indexOf('?');
   const query = mark < 0 ? '' : target.slice(mark + 1);
@@ -97,7 +97,7 @@ export function parseTarget(raw: string): Target {
   return decodePath(path, query);
 }
 
-function decodePath(path: string, query: string): Target {
+function decodePath(path: string, query: string): RequestTarget {
   const segments: string[] = [];
   for (const raw of path.split('/')) {
     const segment = decodeSegment(raw);
@@ -121,9 +121,9 @@ function decodeSegment(raw: string): string | null {
 /** A route with all parts that can be prepared before its first request. */
 export interface CompiledRoute {
   readonly route: Route;
-  readonly checkParams: Check | null;
-  readonly checkQuery: Check | null;
-  readonly checkBody: Check | null;
+  readonly checkParams: ValueCheck | null;
+  readonly checkQuery: ValueCheck | null;
+  readonly checkBody: ValueCheck | null;
   readonly queryKinds: ReadonlyMap<string, QueryKind> | null;
   readonly bodyLimitBytes: number;
   readonly timeoutMs: number;
@@ -161,7 +161,7 @@ export function compileRoute(
 }
 
 /** The check of a body. A route with its own errors throws them. */
-function compileBody({ body, explain }: Route, validator: Validator): Check | null {
+function compileBody({ body, explain }: Route, validator: Validator): ValueCheck | null {
   if (body === undefined) return null;
   const check = validator.compile(body, 'body');
   if (explain === undefined) return check;

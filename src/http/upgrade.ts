@@ -15,7 +15,7 @@ import { rawAnswer } from './listener.ts';
 import type { Pipeline } from './pipeline.ts';
 import { credentialsOf } from './query.ts';
 import { checkHead, errorAnswer } from './respond.ts';
-import { parseTarget } from './router.ts';
+import { parseRequestTarget } from './router.ts';
 
 const NOT_CHARGED = { charged: false, bytesOut: 0 };
 
@@ -142,7 +142,7 @@ function checkUpgrade(options: UpgradeOptions, request: IncomingMessage): Socket
 
 async function authenticate(options: UpgradeOptions, request: IncomingMessage, remoteAddress: string): Promise<Caller> {
   if (options.gate === null) throw new GateRefusal('no-key');
-  const { query } = parseTarget(request.url ?? '/');
+  const { query } = parseRequestTarget(request.url ?? '/');
   return options.gate.authenticate(credentialsOf(query, request.headers), remoteAddress);
 }
 

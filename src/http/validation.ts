@@ -4,11 +4,11 @@ import { decode, decode32 } from '../lib/base58.ts';
 import { isPlainSchema } from '../lib/plain-schema.ts';
 
 /** Checks a value and fills in defaults in place; null if valid, otherwise one sentence. */
-export type Check = (value: unknown) => string | null;
+export type ValueCheck = (value: unknown) => string | null;
 
 export interface Validator {
   /** Compiles a schema, at the latest when it checks its first value; sentences call the value `name`. */
-  compile(schema: TSchema, name: string): Check;
+  compile(schema: TSchema, name: string): ValueCheck;
 }
 
 const FORMATS = {

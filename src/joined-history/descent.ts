@@ -8,8 +8,8 @@ import {
   type SignatureList,
   type SignatureQuery,
 } from '../ports/ledger.ts';
-import { bounded, Contradiction, type Joined, MAX_LAG_SLOTS, missing, PASS_ON, pruned } from './ends.ts';
-import { isNotFound, type UpstreamSide } from './upstream.ts';
+import { bounded, Contradiction, type Joined, MAX_LAG_SLOTS, noRowsBelow, PASS_ON, pruned } from './ends.ts';
+import { isUnknownSignature, type UpstreamSide } from './upstream.ts';
 
 export const END_OF_SLOT = Number.POSITIVE_INFINITY;
 export const UNKNOWN_START = 'the upstream does not say where its blocks begin';
@@ -44,7 +44,7 @@ export function createDescent(past: PastReader, upstream: UpstreamSide) {
   async function descend(walk: Walk, below: LedgerPlace): Promise<Joined<SignatureList>> {
     const { query, address, to, rows, finalSlot } = walk;
     // Each look goes further down, but where the index does not have a held block: it is being made.
-    if (below.slot >= walk.lookedFrom) return missing(rows, below.slot + 1, `the index lacks slot ${below.slot}`);
+    if (below.slot >= walk.lookedFrom) return noRowsBelow(rows, below.slot + 1, `the index lacks slot ${below.slot}`);
     walk.lookedFrom = below.slot;
     const page = await past.page({
       address,
@@ -58,7 +58,7 @@ export function createDescent(past: PastReader, upstream: UpstreamSide) {
       const [theirs, held] = [await upstream.tip(query.commitment), await past.heads()];
       const ceiling = ceilingOf(held, query.commitment);
       return theirs !== null && ceiling - theirs > MAX_LAG_SLOTS
-        ? missing([], ceiling, `the upstream is only at slot ${theirs}`)
+        ? noRowsBelow([], ceiling, `the upstream is only at slot ${theirs}`)
         : PASS_ON;
     }
     const low = page.from;
@@ -76,7 +76,7 @@ export function createDescent(past: PastReader, upstream: UpstreamSide) {
     const { query, rows, to } = walk;
     const before = rows.at(-1)?.signature ?? query.before;
     const theirs = await upstream.tip(query.commitment);
-    if (theirs !== null && theirs < low - 1) return missing(rows, low, `the upstream is only at slot ${theirs}`);
+    if (theirs !== null && theirs < low - 1) return noRowsBelow(rows, low, `the upstream is only at slot ${theirs}`);
     const rest = await askList(walk, before, query.limit - rows.length, low - 1);
     if (rest.kind === 'answered' && rest.value.length > 0) {
       // Without a row that both sides have, the upstream lists from its top; what is new there since is not part of the list.
@@ -89,14 +89,14 @@ export function createDescent(past: PastReader, upstream: UpstreamSide) {
       const lowest = older.at(-1)?.slot;
       if (lowest === undefined) throw new Contradiction();
       const start = await upstream.firstSlot(query.tenant, rest.by);
-      if (start === null) return missing(rows, lowest, UNKNOWN_START);
+      if (start === null) return noRowsBelow(rows, lowest, UNKNOWN_START);
       if ((await past.newestBelow(lowest - 1)) < 0) return pruned(rows, start);
       return await descendBelow(walk, Math.min(start, low));
     }
-    if (isNotFound(rest, query.until) && to === null) return PASS_ON;
+    if (isUnknownSignature(rest, query.until) && to === null) return PASS_ON;
     const start = await upstream.startOf(rest, query.tenant);
-    if (start === null) return missing(rows, low, 'no upstream answers');
-    if (rest.kind !== 'answered' && start < low) return missing(rows, low, 'no upstream gives the older part');
+    if (start === null) return noRowsBelow(rows, low, 'no upstream answers');
+    if (rest.kind !== 'answered' && start < low) return noRowsBelow(rows, low, 'no upstream gives the older part');
     if (rest.kind === 'answered' && start <= low && isEndUnmet(walk)) return bounded(rows);
     return await descendBelow(walk, Math.min(start, low));
   }
@@ -109,7 +109,7 @@ export function createDescent(past: PastReader, upstream: UpstreamSide) {
     const { unknown } = await past.states(held, slot - 1);
     const hole = unknown.at(-1);
     if (hole !== undefined)
-      return missing(walk.rows, hole + 1, `nobody has the blocks of slots ${unknown[0]} to ${hole}`);
+      return noRowsBelow(walk.rows, hole + 1, `nobody has the blocks of slots ${unknown[0]} to ${hole}`);
     return await descend(walk, { slot: held, index: END_OF_SLOT });
   }
 

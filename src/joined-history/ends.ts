@@ -21,6 +21,6 @@ export const bounded = (rows: Rows): Joined<SignatureList> => ({ list: { rows, e
 export const pruned = (rows: Rows, slot: number | null): Joined<SignatureList> => ({
   list: { rows, end: { kind: 'pruned', slot } },
 });
-export const missing = (rows: Rows, below: number, reason: string): Joined<SignatureList> => ({
+export const noRowsBelow = (rows: Rows, below: number, reason: string): Joined<SignatureList> => ({
   list: { rows, end: missingAt(below, reason) },
 });

@@ -10,7 +10,7 @@ import {
   type SignatureQuery,
 } from '../ports/ledger.ts';
 import { createDescent, END_OF_SLOT, isEndUnmet, UNKNOWN_START, type Walk } from './descent.ts';
-import { bounded, Contradiction, type Joined, MAX_LAG_SLOTS, missing, PASS_ON, pruned } from './ends.ts';
+import { bounded, Contradiction, type Joined, MAX_LAG_SLOTS, noRowsBelow, PASS_ON, pruned } from './ends.ts';
 import type { Tip, UpstreamSide } from './upstream.ts';
 
 interface SignatureListParts {
@@ -37,7 +37,7 @@ export function createSignatureLists({ past, upstream, heads }: SignatureListPar
     if (address === null) return PASS_ON;
     if (ceiling < 0) {
       const slot = await upstream.behindHeld(now.newestSlot);
-      return slot === null ? PASS_ON : missing([], now.newestSlot, `the upstream is only at slot ${slot}`);
+      return slot === null ? PASS_ON : noRowsBelow([], now.newestSlot, `the upstream is only at slot ${slot}`);
     }
     const [from, to] = [await placeOf(before), await placeOf(until)];
     const walk: Walk = { query, address, to, rows: [], finalSlot: now.finalSlot, lookedFrom: Number.POSITIVE_INFINITY };
@@ -65,13 +65,13 @@ export function createSignatureLists({ past, upstream, heads }: SignatureListPar
       // Only a node knows where to begin, or has reached the slot that the caller asks for.
       if ((before !== null && from === null) || least > ceiling) return PASS_ON;
       if ((theirs ?? -1) - ceiling > MAX_LAG_SLOTS)
-        return missing([], theirs!, `no upstream gives the blocks above slot ${ceiling}`);
+        return noRowsBelow([], theirs!, `no upstream gives the blocks above slot ${ceiling}`);
       return await descend(walk, { slot: ceiling, index: END_OF_SLOT });
     }
     if (before !== null && from === null) {
       // What an upstream that is behind does not know as final yet, it leaves out.
       if (theirs !== null && theirs < ceiling && ((await upstream.slotOf(before, tenant)) ?? ceiling) > theirs)
-        return missing([], ceiling, `the upstream is only at slot ${theirs}`);
+        return noRowsBelow([], ceiling, `the upstream is only at slot ${theirs}`);
       return await joinUpstream(walk, top.value, top.by);
     }
     // A node that knows the end lists all down to it.
@@ -110,7 +110,7 @@ export function createSignatureLists({ past, upstream, heads }: SignatureListPar
     if (listed.length === newer.length) {
       const start = await upstream.firstSlot(query.tenant, by);
       if (start === null || start > seam + 1)
-        return missing(rows, start ?? seam + 1, `nobody has all blocks above slot ${seam}`);
+        return noRowsBelow(rows, start ?? seam + 1, `nobody has all blocks above slot ${seam}`);
     }
     return await descend(walk, above);
   }
@@ -135,7 +135,7 @@ export function createSignatureLists({ past, upstream, heads }: SignatureListPar
     const place = last === undefined ? null : await placeOf(last.signature);
     if (place !== null) return await descend(walk, place);
     const start = await upstream.firstSlot(query.tenant, by);
-    if (start === null) return last === undefined ? PASS_ON : missing(rows, last.slot, UNKNOWN_START);
+    if (start === null) return last === undefined ? PASS_ON : noRowsBelow(rows, last.slot, UNKNOWN_START);
     const isLast = last !== undefined && (await past.newestBelow(last.slot - 1)) < 0;
     return isLast ? pruned(rows, start) : await descendBelow(walk, start);
   }

@@ -190,7 +190,7 @@ export function createUpstreamSide(chain: Pick<ChainReader, 'call' | 'callText'>
   };
 }
 
-export const isNotFound = (asked: UpstreamAnswer<unknown>, signature: string | null): boolean =>
+export const isUnknownSignature = (asked: UpstreamAnswer<unknown>, signature: string | null): boolean =>
   asked.kind === 'refused' &&
   asked.code === NOT_FOUND &&
   signature !== null &&

@@ -7,7 +7,7 @@ import type { Log } from '../ports/telemetry.ts';
 import { startThread } from '../runtime/start-thread.ts';
 import { type Dictionary, writeDictionary } from './dictionary.ts';
 import type { Payload } from './payload.ts';
-import { type BlockRows, type PackedRows, unpackRows } from './rows.ts';
+import { type BlockRows, type PackedIndexRows, unpackRows } from './rows.ts';
 
 /**
  * Encodes blocks before it is their turn, on threads: while a chain catches up, the blocks behind the next one are here already. At the tip
@@ -37,7 +37,7 @@ export interface EncodeRequest {
 
 export interface EncodeAnswer {
   readonly payload: Payload;
-  readonly rows: PackedRows | null;
+  readonly rows: PackedIndexRows | null;
   /** CRC-32 of the dictionary that was used. */
   readonly dictionary: number;
 }

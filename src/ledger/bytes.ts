@@ -4,7 +4,7 @@
 const SHORT = 24;
 
 /** Bytes that grow. */
-export class Sink {
+export class ByteSink {
   bytes: Buffer;
   length = 0;
 
@@ -67,7 +67,7 @@ export class Sink {
  */
 export class Scratch {
   /** For the text of a part. */
-  readonly text = new Sink(0);
+  readonly text = new ByteSink(0);
   private bytes = Buffer.allocUnsafe(SCRATCH_BYTES);
   private used = 0;
 

@@ -7,7 +7,7 @@ import { createSfc32 } from '../../test/helpers/sfc32.ts';
 import { elementsOf } from '../solana/block-text.ts';
 import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../solana/decode/scan-block.ts';
-import { decodePart, encodePart, ReadTables, Tables } from './codec.ts';
+import { BlockTables, decodePart, encodePart, ReadTables } from './codec.ts';
 import { createTrainer, type Dictionary, emptyDictionary, readDictionary, writeDictionary } from './dictionary.ts';
 import { PARTS } from './frame.ts';
 import { PayloadReader, payloadOf } from './payload.ts';
@@ -18,11 +18,11 @@ const signatures = () => ({ bytes: Buffer.alloc(64), stride: 64, at: 0 });
 
 interface Encoded {
   readonly part: Buffer;
-  readonly tables: Tables;
+  readonly tables: BlockTables;
 }
 
 function encoded(text: Buffer, dictionary = emptyDictionary()): Encoded {
-  const tables = new Tables(dictionary);
+  const tables = new BlockTables(dictionary);
   return { part: encodePart(text, tables, signatures()), tables };
 }
 
@@ -158,7 +158,7 @@ bySeed(10, (tenths) => {
             stride: 64,
             at: 0,
           });
-          const tables = new Tables(emptyDictionary());
+          const tables = new BlockTables(emptyDictionary());
           const used = table();
           const part = encodePart(body, tables, used);
           assert.equal(used.at, transactions.length * 64, 'each signature is taken from the table');

@@ -1,8 +1,8 @@
 import { decode, decode32Into, encode, encode32 } from '../lib/base58.ts';
 import { walkWire } from '../solana/decode/walk-wire.ts';
 import { eachTableKey, emptyLayout } from '../solana/decode/wire-layout.ts';
-import { ownText, Sink, Source } from './bytes.ts';
-import { type BlockUsage, type Dictionary, MAX_PRESET_BYTES, type Token } from './dictionary.ts';
+import { ByteSink, ownText, Source } from './bytes.ts';
+import { type BlockUsage, type Dictionary, type DictionaryToken, MAX_PRESET_BYTES } from './dictionary.ts';
 
 /**
  * A reversible form of JSON text that compresses well. A text is cut into runs (punctuation, member names, `null`, `true`, `false`) and the
@@ -161,10 +161,10 @@ class Context {
 }
 
 /** The keys and tokens of a block that the dictionary lacks, while it is encoded. */
-export class Tables {
+export class BlockTables {
   readonly dictionary: Dictionary;
-  readonly keys = new Sink();
-  readonly tokens: Token[];
+  readonly keys = new ByteSink();
+  readonly tokens: DictionaryToken[];
   private readonly known: number;
   /** Ranks of the dictionary's keys that the block uses. */
   readonly used: Uint8Array;
@@ -179,7 +179,7 @@ export class Tables {
   /** The token that followed each token the last time. */
   readonly next: number[] = [];
   /** Columns of parts that are written, for the next part. */
-  readonly spare: Sink[] = [];
+  readonly spare: ByteSink[] = [];
 
   constructor(dictionary: Dictionary) {
     this.dictionary = dictionary;
@@ -257,7 +257,7 @@ export class Tables {
   }
 
   written(): Buffer {
-    const out = new Sink();
+    const out = new ByteSink();
     out.number(this.tokens.length - this.known);
     for (const { kind, run } of this.tokens.slice(this.known)) {
       out.byte(kind);
@@ -277,10 +277,10 @@ export interface Signatures {
 }
 
 class Encoder {
-  private readonly columns: Sink[] = [];
-  private readonly columnOf: (Sink | undefined)[] = [];
-  private readonly sequence: Sink;
-  private readonly ids: Sink;
+  private readonly columns: ByteSink[] = [];
+  private readonly columnOf: (ByteSink | undefined)[] = [];
+  private readonly sequence: ByteSink;
+  private readonly ids: ByteSink;
   private readonly context = new Context();
   private runFrom = 0;
   private last = 0;
@@ -288,14 +288,14 @@ class Encoder {
   /** The text as latin1: a value of it is cut out without a copy. */
   private readonly chars: string;
   private readonly layout = emptyLayout();
-  private readonly tables: Tables;
+  private readonly tables: BlockTables;
   private readonly signatures: Signatures;
 
-  constructor(text: Buffer, tables: Tables, signatures: Signatures) {
+  constructor(text: Buffer, tables: BlockTables, signatures: Signatures) {
     this.text = text;
     this.chars = text.toString('latin1');
-    this.sequence = tables.spare.pop() ?? new Sink();
-    this.ids = tables.spare.pop() ?? new Sink();
+    this.sequence = tables.spare.pop() ?? new ByteSink();
+    this.ids = tables.spare.pop() ?? new ByteSink();
     this.tables = tables;
     this.signatures = signatures;
   }
@@ -344,7 +344,7 @@ class Encoder {
   private written(): Buffer {
     const { columns, ids, sequence, tables } = this;
     const sinks = [sequence, ids, ...columns];
-    const out = new Sink(sinks.reduce((sum, { length }) => sum + length + MAX_NUMBER_BYTES, 2 * MAX_NUMBER_BYTES));
+    const out = new ByteSink(sinks.reduce((sum, { length }) => sum + length + MAX_NUMBER_BYTES, 2 * MAX_NUMBER_BYTES));
     out.number(this.text.length);
     out.sized(sequence.used);
     out.sized(ids.used);
@@ -356,7 +356,7 @@ class Encoder {
   }
 
   /** The column of a value of this kind at `at`, which ends the run. */
-  private column(kind: number, at: number): Sink {
+  private column(kind: number, at: number): ByteSink {
     const { tables, text, runFrom, last } = this;
     const guess = tables.next[last];
     let id = -1;
@@ -376,7 +376,7 @@ class Encoder {
     this.sequence.number(id);
     let column = this.columnOf[id];
     if (column === undefined) {
-      column = tables.spare.pop() ?? new Sink();
+      column = tables.spare.pop() ?? new ByteSink();
       this.columnOf[id] = column;
       this.columns.push(column);
     }
@@ -489,7 +489,7 @@ class Encoder {
   }
 
   /** A line of the log or any other text. */
-  private line(value: string, column: Sink): void {
+  private line(value: string, column: ByteSink): void {
     const { context, tables } = this;
     // Most lines are the programs' own messages, which are never in a dictionary.
     if (value.startsWith('Program ')) {
@@ -532,7 +532,7 @@ class Encoder {
   }
 
   /** What a log says, from a place on, of the program `id`. */
-  private event(id: number, value: string, from: number, context: Context, column: Sink): boolean {
+  private event(id: number, value: string, from: number, context: Context, column: ByteSink): boolean {
     const { programs } = context;
     if (value.startsWith('invoke [', from)) {
       const depth = value.endsWith('[1]') ? 1 : programs.length + 1;
@@ -566,7 +566,7 @@ class Encoder {
     return true;
   }
 
-  private tail(value: string, column: Sink): boolean {
+  private tail(value: string, column: ByteSink): boolean {
     const from = value.lastIndexOf(' ') + 1;
     if (value.length - from < SHORTEST_BASE64 || (value.length - from) % 4 !== 0) return false;
     const word = value.slice(from);
@@ -578,7 +578,7 @@ class Encoder {
     return true;
   }
 
-  private words(value: string, column: Sink): void {
+  private words(value: string, column: ByteSink): void {
     let from = 0;
     if (value.length >= 32)
       for (const { 0: word, index } of value.matchAll(ADDRESS)) {
@@ -687,12 +687,12 @@ function isEscaped(text: Buffer, at: number): boolean {
 }
 
 /** Always reversible, for any bytes, with the same tables and signatures. */
-export const encodePart = (text: Buffer, tables: Tables, signatures: Signatures): Buffer =>
+export const encodePart = (text: Buffer, tables: BlockTables, signatures: Signatures): Buffer =>
   new Encoder(text, tables, signatures).encode();
 
 /** The tables of a block while it is decoded. */
 export class ReadTables {
-  readonly tokens: readonly Token[];
+  readonly tokens: readonly DictionaryToken[];
   private readonly dictionary: Dictionary;
   private readonly keys: Buffer;
   private readonly addresses: (string | undefined)[] = [];
@@ -745,7 +745,7 @@ export function decodePart(
   bytes: Buffer,
   tables: ReadTables,
   signatures: Signatures,
-  out = new Sink(0),
+  out = new ByteSink(0),
   wanted: SoughtTransaction | null = null,
 ): Buffer {
   const source = new Source(bytes);
@@ -790,7 +790,7 @@ interface Decoding {
   /** Column of the token whose value is read next. */
   column: Source;
   readonly ids: Source;
-  readonly out: Sink;
+  readonly out: ByteSink;
   readonly context: Context;
   readonly tables: ReadTables;
   readonly signatures: Signatures;
@@ -865,7 +865,7 @@ function readIntegers(column: Source, context: Context): number[] {
   return list;
 }
 
-function decodeLine(column: Source, out: Sink, context: Context, tables: ReadTables): void {
+function decodeLine(column: Source, out: ByteSink, context: Context, tables: ReadTables): void {
   const how = column.byte();
   const { programs } = context;
   switch (how) {
@@ -1021,7 +1021,7 @@ function topOf(programs: readonly number[]): number {
   return id;
 }
 
-function decodeWords(column: Source, out: Sink, tables: ReadTables): void {
+function decodeWords(column: Source, out: ByteSink, tables: ReadTables): void {
   for (;;) {
     const { bytes, at } = column;
     let end = at;

@@ -1,8 +1,8 @@
 import { crc32 } from 'node:zlib';
-import { ownText, Sink, Source } from './bytes.ts';
+import { ByteSink, ownText, Source } from './bytes.ts';
 
 /** A run, and what stands behind it. */
-export interface Token {
+export interface DictionaryToken {
   readonly kind: number;
   readonly run: Buffer;
 }
@@ -16,7 +16,7 @@ export interface Dictionary {
   readonly crc: number;
   /** 32 bytes each, the most frequent ones first. */
   readonly keys: Buffer;
-  readonly tokens: readonly Token[];
+  readonly tokens: readonly DictionaryToken[];
   readonly lines: readonly string[];
   /** What a part of a block looks like before it is compressed. */
   readonly preset: Buffer;
@@ -68,7 +68,7 @@ function readied(content: Content): Dictionary {
 }
 
 export function writeDictionary({ keys, tokens, lines, preset }: Content): Buffer {
-  const out = new Sink();
+  const out = new ByteSink();
   out.sized(keys);
   out.number(tokens.length);
   for (const { kind, run } of tokens) {
@@ -97,7 +97,7 @@ export function readDictionary(bytes: Buffer): Dictionary {
 export function createTrainer(before: Dictionary) {
   const keys = new Map<string, number>();
   const lines = new Map<string, number>();
-  const tokens = new Map<string, { readonly token: Token; count: number }>();
+  const tokens = new Map<string, { readonly token: DictionaryToken; count: number }>();
   let preset: Buffer = Buffer.alloc(0);
   let blocks = 0;
   for (let at = 0; at < before.keys.length; at += 32) keys.set(before.keys.toString('latin1', at, at + 32), 1);

@@ -17,7 +17,7 @@ import { payloadOf } from './payload.ts';
 import { createSegmentReader } from './reader.ts';
 import { rowsOf } from './rows.ts';
 import { isSoundRun } from './run.ts';
-import { checkSegment, type Fault, hashNumber, loadSegment, type Segment } from './segment.ts';
+import { checkSegment, type FrameFault, hashNumber, loadSegment, type Segment } from './segment.ts';
 import { type NewFrame, SegmentWriter } from './segment-writer.ts';
 import { decodedBlock, decodeText } from './stored-blocks.ts';
 
@@ -335,7 +335,7 @@ export interface LedgerCheck {
   readonly files: number;
   readonly blocks: number;
   readonly bytes: number;
-  readonly faults: readonly Fault[];
+  readonly faults: readonly FrameFault[];
 }
 
 /** Reads and decodes every block of the files in a folder, also while they are being written. Errors: LEDGER_IO. */
@@ -354,7 +354,7 @@ export async function verifyLedger(dir: string): Promise<LedgerCheck> {
           if (blockhash !== frame.header.blockhash) throw new Error('another block');
         }),
       );
-    const runs: Fault[] = [];
+    const runs: FrameFault[] = [];
     for (const path of files.runs.map((name) => join(dir, name)))
       if (!(await isSoundRun(path))) runs.push({ path, place: 0, slot: null });
     return {

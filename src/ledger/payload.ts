@@ -4,11 +4,11 @@ import { messageOf } from '../lib/coded-error.ts';
 import { JsonCursor, Unusual } from '../lib/json-cursor.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { memoOf } from '../solana/memo.ts';
-import { Sink, Source } from './bytes.ts';
-import { decodePart, encodePart, ReadTables, type Signatures, type SoughtTransaction, Tables } from './codec.ts';
+import { ByteSink, Source } from './bytes.ts';
+import { BlockTables, decodePart, encodePart, ReadTables, type Signatures, type SoughtTransaction } from './codec.ts';
 import { type BlockUsage, type Dictionary, presetOf } from './dictionary.ts';
 import { PARTS, PLAIN } from './frame.ts';
-import { type BlockRows, readRows, writeRows } from './rows.ts';
+import { type BlockRows, readIndexRows, writeIndexRows } from './rows.ts';
 
 /**
  * The payload of a block: pieces that are read one by one, so that a transaction costs its part of 32 and not its block.
@@ -36,7 +36,7 @@ const deflate = promisify<Uint8Array, object, Buffer>(deflateRaw);
 const inflate = promisify<Uint8Array, object, Buffer>(inflateRaw);
 
 /** What lists of transactions need to know of a block. */
-export interface Summary {
+export interface PayloadSummary {
   /** Errors by the index of their transaction. */
   readonly errors: ReadonlyMap<number, unknown>;
   readonly memos: ReadonlyMap<number, string>;
@@ -104,16 +104,16 @@ function piecesOf(
   const texts: Buffer[] = [];
   for (let first = 0; first < block.transactions.length; first += PER_PART)
     texts.push(text.subarray(places[first], places[Math.min(first + PER_PART, block.transactions.length)]));
-  const tables = new Tables(dictionary);
-  const rowPiece = new Sink();
+  const tables = new BlockTables(dictionary);
+  const rowPiece = new ByteSink();
   let parts: readonly Buffer[];
   let tokens: Buffer;
   try {
     parts = [around, ...texts].map((each, piece) => encodePart(each, tables, signaturesOfPiece(all, piece)));
-    if (rows !== null) writeRows(rowPiece, rows, (name) => tables.keyId(name));
+    if (rows !== null) writeIndexRows(rowPiece, rows, (name) => tables.keyId(name));
     tokens = tables.written();
     const read = new ReadTables(dictionary, tables.keys.used, tokens);
-    const text = new Sink();
+    const text = new ByteSink();
     for (const [piece, part] of parts.entries()) {
       const decoded = decodePart(part, read, signaturesOfPiece(all, piece), text);
       if (!decoded.equals(piece === 0 ? around : texts[piece - 1]!)) return { fault: `piece ${piece} differs` };
@@ -122,7 +122,7 @@ function piecesOf(
     // Text that anybody wrote must not keep a block out of the ledger, and with it the follower from going on.
     return { fault: messageOf(error) };
   }
-  const out = new Sink();
+  const out = new ByteSink();
   out.sized(tokens);
   out.put(Buffer.from(JSON.stringify(summaryOf(block))));
   const [outside, ...inside] = parts;
@@ -267,7 +267,7 @@ export class PayloadReader {
     return found;
   }
 
-  async summary(): Promise<Summary | null> {
+  async summary(): Promise<PayloadSummary | null> {
     const tables = await this.piece(TABLES);
     if (tables === null) return null;
     const { errors, memos } = splitTables(tables).summary();
@@ -289,7 +289,7 @@ export class PayloadReader {
       all.push(signatures.subarray(at, at + 64));
     }
     const read = new ReadTables(this.dictionary, keys, splitTables(tables).tokens);
-    return all.length === this.count ? readRows(new Source(rows), (id) => read.key(id), all) : null;
+    return all.length === this.count ? readIndexRows(new Source(rows), (id) => read.key(id), all) : null;
   }
 
   /** The index of the transaction with this signature; -1 without one. */
@@ -301,7 +301,7 @@ export class PayloadReader {
   }
 
   /** The text of a transaction; null when it is damaged. `out`: for the text of its part. */
-  async transaction(index: number, out = new Sink(0)): Promise<Buffer | null> {
+  async transaction(index: number, out = new ByteSink(0)): Promise<Buffer | null> {
     const part = Math.floor(index / this.perPart);
     const first = part * this.perPart;
     const count = Math.min(this.perPart, this.count - first);

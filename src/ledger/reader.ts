@@ -16,7 +16,7 @@ import type { IndexedBlocks } from './lookup/state.ts';
 
 import { rowsOf } from './rows.ts';
 import { loadSegment, type Segment, updateSegment } from './segment.ts';
-import { decodedBlock, OTHER_FORM, type StoredBlock, StoredBlocks, type StoredText } from './stored-blocks.ts';
+import { decodedBlock, OTHER_FORM, StoredBlocks, type StoredFrame, type StoredText } from './stored-blocks.ts';
 
 /** What reads the segments of a ledger, in the thread that writes them and in others. */
 
@@ -40,7 +40,7 @@ export interface ReaderParts {
 export interface SegmentReader extends LedgerReader {
   readonly index: LedgerIndex;
   /** `whole`: with its payload. Null when the block is unknown or damaged. Errors: LEDGER_IO. */
-  stored(slot: number, whole: boolean): Promise<StoredBlock | null>;
+  stored(slot: number, whole: boolean): Promise<StoredFrame | null>;
   /** Closes the files that are open; they may be used again. */
   closeFiles(): Promise<void>;
 }

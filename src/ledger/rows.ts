@@ -2,7 +2,7 @@ import { decode32 } from '../lib/base58.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { changedOwners } from '../solana/changed-owners.ts';
 import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../solana/programs.ts';
-import type { Sink, Source } from './bytes.ts';
+import type { ByteSink, Source } from './bytes.ts';
 
 /**
  * What the index has of a block: for each name the transactions in which it occurs, as numbers `index * 16 + flags`. A name is one byte of
@@ -38,14 +38,14 @@ function latin1(bytes: Uint8Array): string {
 }
 
 /** Rows as they pass from one thread to another: three values instead of one for each name. */
-export interface PackedRows {
+export interface PackedIndexRows {
   readonly names: string;
   /** Rows of each name. */
   readonly counts: Uint32Array;
   readonly rows: Uint32Array;
 }
 
-export function packRows({ names, rows }: BlockRows): PackedRows {
+export function packRows({ names, rows }: BlockRows): PackedIndexRows {
   const counts = Uint32Array.from(rows, ({ length }) => length);
   const all = new Uint32Array(counts.reduce((sum, count) => sum + count, 0));
   let at = 0;
@@ -56,7 +56,7 @@ export function packRows({ names, rows }: BlockRows): PackedRows {
   return { names: names.join(''), counts, rows: all };
 }
 
-export function unpackRows({ names, counts, rows }: PackedRows): BlockRows {
+export function unpackRows({ names, counts, rows }: PackedIndexRows): BlockRows {
   const found: { names: string[]; rows: Uint32Array[] } = { names: [], rows: [] };
   let [at, from] = [0, 0];
   for (const count of counts) {
@@ -132,7 +132,7 @@ function addRow(rows: Map<number, number[]>, id: number, row: number): void {
 }
 
 /** Written as a piece of the block. Names are numbers of its key table, by their bytes as latin1; signatures are not written. */
-export function writeRows(out: Sink, { names, rows }: BlockRows, keyId: (name: string) => number): void {
+export function writeIndexRows(out: ByteSink, { names, rows }: BlockRows, keyId: (name: string) => number): void {
   for (const kind of [KEY_ROWS, OWNER_ROWS, VOTE_ROWS]) {
     const numbers = names.flatMap((name, at) => (name[0] === kind ? [at] : []));
     const entries = numbers.map((at) => [keyId(names[at]!.slice(1)), rows[at]!] as const).sort(([a], [b]) => a - b);
@@ -153,7 +153,11 @@ export function writeRows(out: Sink, { names, rows }: BlockRows, keyId: (name: s
 }
 
 /** The reverse. `key`: the bytes of a number of the key table. Throws RangeError for other bytes. */
-export function readRows(source: Source, key: (id: number) => Buffer, signatures: readonly Uint8Array[]): BlockRows {
+export function readIndexRows(
+  source: Source,
+  key: (id: number) => Buffer,
+  signatures: readonly Uint8Array[],
+): BlockRows {
   const entries: (readonly [string, Uint32Array])[] = signatures.map((signature, index) => [
     signatureName(signature),
     Uint32Array.of(index * 16),

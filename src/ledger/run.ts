@@ -2,7 +2,7 @@ import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { LedgerPlace } from '../ports/ledger.ts';
-import { Sink, Source } from './bytes.ts';
+import { ByteSink, Source } from './bytes.ts';
 import type { OpenFiles } from './files.ts';
 import { type BlockRows, nameBytes, VOTE_ROWS } from './rows.ts';
 import { lowerBound, readAt } from './segment.ts';
@@ -59,9 +59,9 @@ export async function writeRun(
   const file = await open(temporary, 'w', 0o600);
   try {
     const base = blocks.slots[0] ?? 0;
-    const chunks = new Sink();
+    const chunks = new ByteSink();
     let [at, rowCount] = [0, 0];
-    let chunk = new Sink();
+    let chunk = new ByteSink();
     let pending: Buffer[] = [];
     let pendingBytes = 0;
     const flush = async () => {
@@ -79,7 +79,7 @@ export async function writeRun(
       pending.push(bytes);
       pendingBytes += bytes.length;
       at += bytes.length;
-      chunk = new Sink();
+      chunk = new ByteSink();
     };
     for await (const batch of entries) {
       for (const { name, rows } of batch)

@@ -202,7 +202,7 @@ async function* framesOf(file: FileHandle, size: number, segment: { damaged: num
 }
 
 /** A damaged place of a file. */
-export interface Fault {
+export interface FrameFault {
   readonly path: string;
   readonly place: number;
   /** Null when the header cannot be read. */
@@ -213,9 +213,9 @@ export interface Fault {
 export async function checkSegment(
   path: string,
   onBlock: (frame: Frame, payload: Buffer, dictionary: Dictionary | null) => Promise<void>,
-): Promise<{ readonly blocks: number; readonly bytes: number; readonly faults: readonly Fault[] }> {
+): Promise<{ readonly blocks: number; readonly bytes: number; readonly faults: readonly FrameFault[] }> {
   const file = await open(path, 'r');
-  const faults: Fault[] = [];
+  const faults: FrameFault[] = [];
   let [blocks, place] = [0, 0];
   let dictionary: Dictionary | null = null;
   try {

@@ -14,7 +14,7 @@ import { LIKELY_HEAD_BYTES, PayloadReader, plainText } from './payload.ts';
 import { readAt, type Segment } from './segment.ts';
 
 /** A block as it stands in a file. */
-export interface StoredBlock {
+export interface StoredFrame {
   readonly frame: Frame;
   readonly payload: Buffer;
 }
@@ -47,7 +47,7 @@ export class StoredBlocks {
   }
 
   /** `whole`: with its payload. Null when the block is unknown or damaged. Errors: LEDGER_IO. */
-  frameAt(slot: number, whole: boolean): Promise<StoredBlock | null> {
+  frameAt(slot: number, whole: boolean): Promise<StoredFrame | null> {
     return this.within(slot, async (handle, _segment, place) => {
       const frame = readFrame(await readAt(handle, place, HEADER_BYTES));
       const isRight = frame !== null && frame.kind === BLOCK && frame.header.slot === slot;
@@ -164,7 +164,7 @@ export function decodedBlock(slot: number, text: Buffer): ChainBlock {
 
 /** The text of a block; null when it is damaged. Errors: those of the decoder, for bytes that are none of its own. */
 export async function decodeText(
-  { frame, payload }: StoredBlock,
+  { frame, payload }: StoredFrame,
   dictionary: (crc: number) => Promise<Dictionary | null>,
 ): Promise<Buffer | null> {
   if ((frame.flags & PARTS) === 0) return await plainText(payload);

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 
 /** The start of a body, or all of it. */
-export interface Gathered {
+export interface GatheredBody {
   readonly bytes: Buffer;
   /** Whether `bytes` is the whole body. Otherwise the stream is paused, and still begins with them. */
   readonly ended: boolean;
@@ -11,7 +11,7 @@ export interface Gathered {
  * Reads until the body ends or more than `limitBytes` have arrived. Rejects with the error of the stream, which its owner then destroys.
  * Holds at most one chunk beyond the limit. `count` is called with the number of bytes so far; its errors reject the promise.
  */
-export function gather(body: Readable, limitBytes: number, count?: (bytes: number) => void): Promise<Gathered> {
+export function gather(body: Readable, limitBytes: number, count?: (bytes: number) => void): Promise<GatheredBody> {
   return new Promise((resolve, reject) => {
     // It broke before: its events are over.
     if (body.destroyed) {

@@ -30,7 +30,7 @@ export const withAmounts = (columns: readonly ParquetColumn[], form: AmountForm)
 
 type Schema = NonNullable<ConstructorParameters<typeof ParquetWriter>[0]['schema']>;
 
-export function schemaOf(columns: readonly ParquetColumn[]): Schema {
+export function parquetSchemaOf(columns: readonly ParquetColumn[]): Schema {
   const elements = columns.flatMap(([name, kind, form]) => {
     if (form !== 'list') return [{ name, ...TYPES[kind], repetition_type: form === 'null' ? 'OPTIONAL' : 'REQUIRED' }];
     return [
@@ -43,9 +43,10 @@ export function schemaOf(columns: readonly ParquetColumn[]): Schema {
 }
 
 /** About the bytes of a value in memory. */
-export function sizeOf(value: ParquetValue): number {
+export function parquetSizeOf(value: ParquetValue): number {
   if (typeof value === 'string' || value instanceof Uint8Array) return 16 + value.length;
-  if (Array.isArray(value)) return value.reduce<number>((total, each: string | bigint) => total + sizeOf(each), 16);
+  if (Array.isArray(value))
+    return value.reduce<number>((total, each: string | bigint) => total + parquetSizeOf(each), 16);
   return 8;
 }
 

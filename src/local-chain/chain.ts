@@ -35,7 +35,7 @@ import {
 import { genesisHashOf } from './ledger/genesis.ts';
 import { Journal, readJournal } from './ledger/journal.ts';
 import type { LocalNode } from './rpc/method.ts';
-import { type ChainTransaction, decodeTransaction } from './vm/transaction.ts';
+import { type ChainTransaction, decodeSentTransaction } from './vm/transaction.ts';
 import { createVm, MAX_RENT_EPOCH, type Vm } from './vm/vm.ts';
 
 /** Exact as a JSON number, so that simple clients read the faucet's balance correctly. */
@@ -165,7 +165,7 @@ function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
     }).compileToLegacyMessage();
     const transaction = new VersionedTransaction(message);
     transaction.sign([keypair]);
-    const result = submit(decodeTransaction(transaction.serialize()));
+    const result = submit(decodeSentTransaction(transaction.serialize()));
     if (!result.landed || result.record.meta.err !== null) {
       throw new CodedError('LOCAL_FAUCET', `the faucet could not send ${lamports} lamports to ${address}`);
     }

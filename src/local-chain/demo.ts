@@ -22,8 +22,8 @@ import {
   TOKEN_PROGRAM,
 } from '../solana/programs.ts';
 import type { Chain } from './chain.ts';
-import { type Bank, seal, setAccountInput, skip } from './ledger/bank.ts';
-import { decodeTransaction } from './vm/transaction.ts';
+import { advanceSlots, type Bank, seal, setAccountInput } from './ledger/bank.ts';
+import { decodeSentTransaction } from './vm/transaction.ts';
 
 const NAMES = ['alice', 'bob', 'carol', 'dave'] as const;
 const MINT_BYTES = 82;
@@ -58,7 +58,7 @@ export function runDemo(chain: Chain): DemoReport {
   }
   seal(chain.bank);
   makeToken(chain, send, wallets);
-  skip(chain.bank, SKIPPED_SLOTS);
+  advanceSlots(chain.bank, SKIPPED_SLOTS);
   makeMetadataToken(chain, send, wallets);
   transfers(send, wallets);
   lookupTable(chain, send, wallets);
@@ -76,7 +76,7 @@ function newMint(chain: Chain, payer: PublicKey, mint: PublicKey, programId: Pub
   return SystemProgram.createAccount({ fromPubkey: payer, newAccountPubkey: mint, lamports, space, programId });
 }
 
-function makeToken(chain: Chain, send: Send, { alice, bob }: DemoWallets): void {
+function makeToken(chain: Chain, send: DemoSender, { alice, bob }: DemoWallets): void {
   const programId = publicKeyOf(TOKEN_PROGRAM);
   const token = tokenInstructions(programId);
   const mint = demoKeypair('token');
@@ -97,7 +97,7 @@ function makeToken(chain: Chain, send: Send, { alice, bob }: DemoWallets): void 
   send([token.burn(key, bob.publicKey, 1_000_000n)], [bob]);
 }
 
-function makeMetadataToken(chain: Chain, send: Send, { alice, carol }: DemoWallets): void {
+function makeMetadataToken(chain: Chain, send: DemoSender, { alice, carol }: DemoWallets): void {
   const programId = publicKeyOf(TOKEN_2022_PROGRAM);
   const token = tokenInstructions(programId);
   const mint = demoKeypair('metadata token');
@@ -120,7 +120,7 @@ function makeMetadataToken(chain: Chain, send: Send, { alice, carol }: DemoWalle
   );
 }
 
-function makeNft(chain: Chain, send: Send, { alice, bob }: DemoWallets): PublicKey {
+function makeNft(chain: Chain, send: DemoSender, { alice, bob }: DemoWallets): PublicKey {
   const programId = publicKeyOf(TOKEN_PROGRAM);
   const token = tokenInstructions(programId);
   const mint = demoKeypair('nft');
@@ -137,7 +137,7 @@ function makeNft(chain: Chain, send: Send, { alice, bob }: DemoWallets): PublicK
   return key;
 }
 
-function transfers(send: Send, { alice, bob, carol, dave }: DemoWallets): void {
+function transfers(send: DemoSender, { alice, bob, carol, dave }: DemoWallets): void {
   const pay = (from: Keypair, to: Keypair, lamports: number) =>
     SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to.publicKey, lamports });
   const memo = (text: string) =>
@@ -149,7 +149,7 @@ function transfers(send: Send, { alice, bob, carol, dave }: DemoWallets): void {
 }
 
 /** A v0 transaction whose receiver is only in a lookup table. */
-function lookupTable(chain: Chain, send: Send, { alice, bob, carol, dave }: DemoWallets): void {
+function lookupTable(chain: Chain, send: DemoSender, { alice, bob, carol, dave }: DemoWallets): void {
   const { publicKey: authority } = alice;
   seal(chain.bank);
   const recentSlot = chain.bank.state.tip().slot;
@@ -330,7 +330,7 @@ function publicKeyOf(text: string): PublicKey {
   return new PublicKey(text);
 }
 
-export type Send = ReturnType<typeof createSender>;
+export type DemoSender = ReturnType<typeof createSender>;
 
 /** Signs and submits through the chain's own interface; the first signer pays. */
 function createSender({ bank, node }: Chain) {
@@ -347,7 +347,7 @@ function createSender({ bank, node }: Chain) {
     const compiled = tables.length > 0 ? message.compileToV0Message(tables) : message.compileToLegacyMessage();
     const transaction = new VersionedTransaction(compiled);
     transaction.sign([...signers]);
-    const result = node.submit(decodeTransaction(transaction.serialize()));
+    const result = node.submit(decodeSentTransaction(transaction.serialize()));
     const err = result.landed ? result.record.meta.err : result.err;
     if (!result.landed || (err !== null && !mayFail)) {
       throw new CodedError('LOCAL_BAD_TRANSACTION', `a demo transaction failed: ${JSON.stringify(err)}`);

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { CodedError } from '../lib/coded-error.ts';
 import { type Chain, createChain, DEFAULTS, type LocalChainOptions } from './chain.ts';
 import { invalidParams, pubkey } from './encode/params.ts';
-import { type AccountInput, type Bank, deploy, seal, setAccountInput, skip, submit } from './ledger/bank.ts';
+import { type AccountInput, advanceSlots, type Bank, deploy, seal, setAccountInput, submit } from './ledger/bank.ts';
 import { appendRecorded, bankFor, fork } from './ledger/forks.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/state.ts';
 import { createLocalSockets, createPublisher, type NotificationFilter } from './pubsub.ts';
@@ -11,12 +11,12 @@ import { accountMethods, tokenMethods } from './rpc/methods-accounts.ts';
 import { blockMethods } from './rpc/methods-blocks.ts';
 import { nodeMethods } from './rpc/methods-node.ts';
 import { sendMethods } from './rpc/methods-send.ts';
-import { answerBody, endJson, type Responder, startRpcServer, startSocketPort } from './rpc/server.ts';
-import { decodeTransaction } from './vm/transaction.ts';
+import { answerBody, type CallResponder, endJson, startRpcServer, startSocketPort } from './rpc/server.ts';
+import { decodeSentTransaction } from './vm/transaction.ts';
 
 /** Hooks for test faults: around calls, notifications and pings, with additional control methods. */
 export interface ChainHooks {
-  respond(node: LocalNode, methods: Methods): Responder;
+  respond(node: LocalNode, methods: Methods): CallResponder;
   readonly filter: NotificationFilter;
   answersPing(): boolean;
   readonly methods: Methods;
@@ -98,7 +98,7 @@ function ledgerControls({ node, bank, time, sealsEach }: Chain) {
       bank.vm.setSignatureCheck(verifySignatures);
       try {
         return transactions.map((bytes, index) => {
-          const result = submit(bank, decodeTransaction(bytes));
+          const result = submit(bank, decodeSentTransaction(bytes));
           if (!result.landed) {
             throw new CodedError('LOCAL_BAD_TRANSACTION', `transaction ${index}: ${JSON.stringify(result.err)}`);
           }
@@ -114,7 +114,7 @@ function ledgerControls({ node, bank, time, sealsEach }: Chain) {
       return bank.state.tip().slot;
     },
     async skip(count = 1) {
-      skip(bank, count);
+      advanceSlots(bank, count);
     },
     async fork(request: Parameters<typeof fork>[1]) {
       return fork(bank, request);
@@ -135,7 +135,7 @@ function startSlotTimer(bank: Bank, options: LocalChainOptions): () => void {
   const chance = createSeededRandom(options.skipEvery?.seed ?? 0);
   const rate = options.skipEvery?.rate ?? 0;
   const timer = setInterval(() => {
-    if (bank.pending.records.length === 0 && chance() < rate) skip(bank, 1);
+    if (bank.pending.records.length === 0 && chance() < rate) advanceSlots(bank, 1);
     else seal(bank);
   }, slotMs);
   timer.unref();
@@ -240,7 +240,7 @@ function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Me
     },
     local_skip(_node, sent) {
       const params = paramList(sent);
-      skip(bank, steps(params));
+      advanceSlots(bank, steps(params));
       return bank.pending.slot;
     },
     local_fork: (_node, sent) => fork(bank, configAt(paramList(sent), 0) as unknown as ForkRequest),

@@ -21,21 +21,29 @@ import {
   text,
   u64,
 } from './encode/params.ts';
-import type { Commitment, LedgerBlock, LedgerListener, TransactionRecord } from './ledger/state.ts';
+import type { BankLevel, LedgerBlock, LedgerListener, TransactionRecord } from './ledger/state.ts';
 import type { LocalNode } from './rpc/method.ts';
 import {
   type AccountView,
+  accountViewOf,
+  bankSlotOf,
   isSince,
   type Maybe,
   readParams,
-  slotOf,
   type Values,
   viewAt,
-  viewOf,
 } from './rpc/method.ts';
 import { type AccountMatch, filtersOf, parseContext } from './rpc/methods-accounts.ts';
-import { statusOf } from './rpc/methods-blocks.ts';
-import { failure, idOf, parseBody, parseError, type RpcRequest, type RpcResponse, readRequest } from './rpc/server.ts';
+import { signatureStatusOf } from './rpc/methods-blocks.ts';
+import {
+  failure,
+  parseBody,
+  parseError,
+  type RpcRequest,
+  type RpcResponse,
+  readRpcRequest,
+  requestIdOf,
+} from './rpc/server.ts';
 
 import type { VmAccount } from './vm/vm.ts';
 
@@ -71,7 +79,7 @@ export function createLocalSockets(publisher: Publisher, { filter, answersPing, 
   });
   let nextId = 0;
   server.on('connection', (socket) => {
-    const live = new Map<number, Subscription>();
+    const live = new Map<number, TopicSubscription>();
     /** Numbers of the live ones by `identityOf`: calls whose values are equal are one. */
     const numbers = new Map<string, number>();
     const send = boundedSend(socket);
@@ -94,7 +102,7 @@ export function createLocalSockets(publisher: Publisher, { filter, answersPing, 
       if (known !== undefined) return known;
       const id = nextId++;
       const method = `${topic.kind}Notification`;
-      const subscription: Subscription = {
+      const subscription: TopicSubscription = {
         topic,
         notify: (result) =>
           filter(topic.kind, stringify({ jsonrpc: '2.0', method, params: { result, subscription: id } }), socket, send),
@@ -114,11 +122,11 @@ export function createLocalSockets(publisher: Publisher, { filter, answersPing, 
     }
     function answer(item: unknown, later: (() => void)[]): RpcResponse[] {
       try {
-        const request = readRequest(item);
+        const request = readRpcRequest(item);
         const result = run(request, later);
         return request.isNotification ? [] : [{ jsonrpc: '2.0', result, id: request.id }];
       } catch (error) {
-        return [failure(idOf(item), error)];
+        return [failure(requestIdOf(item), error)];
       }
     }
     socket.on('message', (data) => {
@@ -177,7 +185,7 @@ function boundedSend(socket: WebSocket): (text: string) => void {
 }
 
 /** One live subscription; `notify` gets the `result` of the notification. */
-export interface Subscription {
+export interface TopicSubscription {
   readonly topic: Topic;
   notify(result: unknown): void;
   /** Ends it from this side (a signature that was reached). */
@@ -203,10 +211,10 @@ export type Publisher = ReturnType<typeof createPublisher>;
  * account once per slot however often it was written, `confirmed` ones when the next slot is open.
  */
 export function createPublisher(node: LocalNode) {
-  const subscriptions = new Set<Subscription>();
+  const subscriptions = new Set<TopicSubscription>();
   const each = <K extends Topic['kind']>(
     kind: K,
-    run: (topic: Extract<Topic, { kind: K }>, subscription: Subscription) => void,
+    run: (topic: Extract<Topic, { kind: K }>, subscription: TopicSubscription) => void,
   ): void => {
     for (const subscription of subscriptions) {
       if (subscription.topic.kind === kind) run(subscription.topic as Extract<Topic, { kind: K }>, subscription);
@@ -220,7 +228,7 @@ export function createPublisher(node: LocalNode) {
 
   const listener: LedgerListener = {
     slotOpened(slot, parent) {
-      each('slot', (_topic, to) => to.notify({ parent, root: slotOf(node.bank, 'finalized'), slot }));
+      each('slot', (_topic, to) => to.notify({ parent, root: bankSlotOf(node.bank, 'finalized'), slot }));
       update({ type: 'createdBank', parent, slot });
       const block = unconfirmed;
       unconfirmed = null;
@@ -243,7 +251,7 @@ export function createPublisher(node: LocalNode) {
     },
     accountSet(key) {
       for (const commitment of ['processed', 'confirmed', 'finalized'] as const) {
-        send.accounts([key], commitment, viewOf(node.bank, commitment));
+        send.accounts([key], commitment, accountViewOf(node.bank, commitment));
       }
     },
     rolledBack() {
@@ -252,30 +260,30 @@ export function createPublisher(node: LocalNode) {
   };
   return {
     listener,
-    add(subscription: Subscription): void {
+    add(subscription: TopicSubscription): void {
       subscriptions.add(subscription);
       const { topic } = subscription;
       if (topic.kind === 'signature') send.ifReached(topic.signature, topic.commitment, subscription);
     },
-    remove: (subscription: Subscription): void => void subscriptions.delete(subscription),
+    remove: (subscription: TopicSubscription): void => void subscriptions.delete(subscription),
   };
 }
 
 type Each = <K extends Topic['kind']>(
   kind: K,
-  run: (topic: Extract<Topic, { kind: K }>, subscription: Subscription) => void,
+  run: (topic: Extract<Topic, { kind: K }>, subscription: TopicSubscription) => void,
 ) => void;
 
 function createSender(node: LocalNode, each: Each) {
   /** Before Agave 4.4 notifications carry the whole account: `dataSlice` is only part of what a subscription is. */
   const notified = (format: AccountFormat) => (isSince(node, '4.4') ? format : { ...format, slice: null });
   const inSlot = (slot: number, value: unknown) => ({ context: { slot }, value });
-  function signature(record: TransactionRecord, to: Subscription): void {
+  function signature(record: TransactionRecord, to: TopicSubscription): void {
     to.notify(inSlot(record.slot, { err: record.meta.err }));
     to.finish();
   }
 
-  function logs({ signature: id, slot, keys, meta }: TransactionRecord, commitment: Commitment): void {
+  function logs({ signature: id, slot, keys, meta }: TransactionRecord, commitment: BankLevel): void {
     // A transaction that was not run has no logs.
     each('logs', (topic, to) => {
       if (topic.commitment !== commitment || meta.logMessages === null) return;
@@ -284,7 +292,7 @@ function createSender(node: LocalNode, each: Each) {
     });
   }
 
-  function accounts(keys: Iterable<string>, commitment: Commitment, view: AccountView): void {
+  function accounts(keys: Iterable<string>, commitment: BankLevel, view: AccountView): void {
     for (const key of keys) {
       const context = parseContext(node, view, key);
       each('account', (topic, to) => {
@@ -304,7 +312,7 @@ function createSender(node: LocalNode, each: Each) {
 
   return {
     accounts,
-    block(block: LedgerBlock, commitment: Commitment): void {
+    block(block: LedgerBlock, commitment: BankLevel): void {
       const view = viewAt(node.bank, block.slot, true);
       for (const item of block.records) logs(item, commitment);
       accounts(block.written, commitment, view);
@@ -321,9 +329,9 @@ function createSender(node: LocalNode, each: Each) {
       });
     },
     /** Handles a client that subscribes after the transaction was processed. */
-    ifReached(id: string, commitment: Commitment, to: Subscription): void {
+    ifReached(id: string, commitment: BankLevel, to: TopicSubscription): void {
       const item = node.bank.state.record(id);
-      const reached = statusOf(node, item)?.confirmationStatus;
+      const reached = signatureStatusOf(node, item)?.confirmationStatus;
       if (item !== undefined && reached !== undefined && RANK[reached]! >= RANK[commitment]!) signature(item, to);
     },
   };
@@ -340,7 +348,7 @@ function frozenStats(records: readonly TransactionRecord[]) {
 }
 
 interface WithCommitment {
-  readonly commitment: Commitment;
+  readonly commitment: BankLevel;
 }
 
 /** The topic of a subscription. */
@@ -422,7 +430,7 @@ function unsubscribedId(method: string, params: unknown): number | null {
   return known ? Number(readParams([u64], [], params)[0]) : null;
 }
 
-function commitmentOf(config: ContextConfig | undefined): Commitment {
+function commitmentOf(config: ContextConfig | undefined): BankLevel {
   return config?.commitment ?? 'finalized';
 }
 

@@ -8,7 +8,7 @@ import type { ChainBlock } from '../ports/block.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { decodeBlockText } from '../solana/decode/decode-block.ts';
 import { CarError, type CarLink, createCarWriter, openCar } from './car.ts';
-import { addBlock, addEpoch, readBlocks, type StoredBlock } from './old-faithful.ts';
+import { addBlock, addEpoch, type CarBlock, readBlocks } from './old-faithful.ts';
 import { createParquetWriter } from './parquet.ts';
 
 export type Format = 'car' | 'parquet';
@@ -253,7 +253,7 @@ export async function importBlocks({ ledger, roomBytes, files, onBlock }: Import
   let last: { readonly slot: number; readonly blockhash: string } | null = null;
   let unmarked = 0;
 
-  async function add(stored: StoredBlock): Promise<void> {
+  async function add(stored: CarBlock): Promise<void> {
     const { slot, parentSlot, blockhash } = stored;
     const known = (last?.slot === parentSlot ? last.blockhash : (await ledger.header(parentSlot))?.blockhash) ?? null;
     last = { slot, blockhash };
@@ -288,7 +288,7 @@ export async function importBlocks({ ledger, roomBytes, files, onBlock }: Import
   }
 
   /** Checks a block against what the ledger has at this slot and around it; throws when they differ. */
-  async function compare({ slot, parentSlot, blockhash }: StoredBlock): Promise<void> {
+  async function compare({ slot, parentSlot, blockhash }: CarBlock): Promise<void> {
     const ours = await ledger.header(slot);
     if (ours !== null && ours.blockhash !== blockhash) throw importError(`the ledger has another block ${slot}`);
     if (slot > ledger.finalSlot && ours === null && ledger.newest() > ledger.finalSlot && unmarked === 0)

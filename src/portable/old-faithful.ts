@@ -118,7 +118,7 @@ export function addEpoch(car: CarWriter, from: number, to: number, blocks: reado
 // ---------------------------------------------------------------------------------------------------------------- reading
 
 /** A block of a file. */
-export interface StoredBlock {
+export interface CarBlock {
   readonly slot: number;
   readonly parentSlot: number;
   readonly blockhash: string;
@@ -129,7 +129,7 @@ export interface StoredBlock {
 }
 
 /** The blocks in the order of the file. Errors: CarError when it is damaged or incomplete, and those of the file system. */
-export async function* readBlocks(car: CarReader): AsyncGenerator<StoredBlock> {
+export async function* readBlocks(car: CarReader): AsyncGenerator<CarBlock> {
   let nodes = new Map<string, readonly Node[]>();
   let bytes = 0;
   let isComplete = false;
@@ -151,7 +151,7 @@ export async function* readBlocks(car: CarReader): AsyncGenerator<StoredBlock> {
 
 type Nodes = ReadonlyMap<string, readonly Node[]>;
 
-function blockOf(fields: readonly Node[], nodes: Nodes): StoredBlock {
+function blockOf(fields: readonly Node[], nodes: Nodes): CarBlock {
   const slot = numberOf(fields[1]);
   const entries = nodeList(fields[3]).map((link) => nodeAt(nodes, link, KIND.entry));
   const last = entries.at(-1);

@@ -5,8 +5,8 @@ import {
   type AmountForm,
   type ParquetColumn,
   type ParquetValue,
-  schemaOf,
-  sizeOf,
+  parquetSchemaOf,
+  parquetSizeOf,
   sourceOf,
   withAmounts,
 } from '../lib/parquet-columns.ts';
@@ -84,7 +84,7 @@ export async function createParquetWriter(files: readonly FileHandle[], amounts:
     const writer = new ByteWriter(1_048_576);
     const parquet = new ParquetWriter({
       writer,
-      schema: schemaOf(columns),
+      schema: parquetSchemaOf(columns),
       createdBy: 'parhelion',
     });
     let rows: ParquetValue[][] = columns.map(() => []);
@@ -100,7 +100,7 @@ export async function createParquetWriter(files: readonly FileHandle[], amounts:
       add(values) {
         for (const [at, value] of values.entries()) {
           rows[at]!.push(value);
-          bytes += sizeOf(value);
+          bytes += parquetSizeOf(value);
         }
       },
       async flush(isLast = false) {

@@ -46,7 +46,7 @@ export interface LoadedTransaction {
   readonly block: ChainBlock;
 }
 
-export interface Loaded extends LoadedTransaction {
+export interface LoadedRow extends LoadedTransaction {
   readonly flags: number;
 }
 
@@ -82,9 +82,9 @@ export interface AddressHistory {
   /** Records that a response contains a transaction: its signature may come back as a cursor. */
   noteShown(signature: string, n: number): void;
   /** In the order of the rows, without those that a reorg removed. */
-  load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
+  load(rows: readonly ViewRow[]): Promise<readonly LoadedRow[]>;
   /** JSON texts in the form of `getTransaction`, with the whole `meta` and numbers of any size. In the order of the rows. */
-  texts(rows: readonly Loaded[]): Promise<readonly string[]>;
+  texts(rows: readonly LoadedRow[]): Promise<readonly string[]>;
   /**
    * Position of any transaction; null when the chain does not know it. For `older` everything below it is
    * known then. `newer` starts at the fork point if a reorg moved or removed it since it was last returned: no transaction is
@@ -140,7 +140,7 @@ interface WalkQuestion {
 }
 
 export interface WalkPage {
-  readonly rows: readonly Loaded[];
+  readonly rows: readonly LoadedRow[];
   /** Position of the last row that was read by now; null without one. */
   readonly lastN: number | null;
   /** `complete`: nothing is left; `scanned`: as many rows as wanted were read, or upstreams have pruned what comes next; null: more follow. */
@@ -155,7 +155,7 @@ export interface AddressWalk {
   /** The place in the block. Errors: RequestError 503 while no upstream has the order of the block. */
   placeOf(n: number): number;
   /** JSON texts in the form of `getTransaction`, in the order of the rows. */
-  texts(rows: readonly Loaded[]): Promise<readonly string[]>;
+  texts(rows: readonly LoadedRow[]): Promise<readonly string[]>;
 }
 
 /** Opens a walk. Errors: RequestError, and RpcError for a slot that is not reached or a signature that the chain does not know. */

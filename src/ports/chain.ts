@@ -4,6 +4,8 @@ import type { ChainGap } from './following.ts';
 
 export type { ChainId } from './block.ts';
 export type Commitment = 'confirmed' | 'finalized';
+/** What a node can be asked for. */
+export type BankLevel = 'processed' | Commitment;
 
 /** How a chain finalizes. `unknown`: no upstream has said anything that proves one or the other. */
 export type Era = 'alpenglow' | 'towerbft' | 'unknown';
@@ -40,7 +42,7 @@ export interface AddressEntry {
 }
 
 /** Transaction histories of addresses, for ranges whose blocks upstreams no longer have. */
-export interface AddressHistory {
+export interface NodeAddressHistory {
   /** The newest entries older than the signature `before`, newest first, from one upstream; empty at the end. */
   page(
     address: string,
@@ -114,7 +116,7 @@ export interface ChainSource {
   /** Whether an upstream is limiting calls now: work that can wait should wait. */
   isLimited?(): boolean;
   /** Absent if the source does not support it. */
-  readonly history?: AddressHistory;
+  readonly history?: NodeAddressHistory;
   /** Calls `wake` when a new block may exist (a slot notification on the websocket). The returned function unsubscribes. */
   onHint(wake: () => void): () => void;
   /** Source of pushed blocks, if configured. */

@@ -6,7 +6,7 @@ import { type ServiceToken, serviceToken } from './service.ts';
 export type SlotState = 'block' | 'skipped' | 'unknown';
 
 /** The slots of a range, as far as they are known. */
-export interface SlotRange {
+export interface SlotsInRange {
   /** Slots with a block, ascending. All others of the range that are not `unknown` are skipped. */
   readonly blocks: readonly number[];
   /** Ascending. */
@@ -88,7 +88,7 @@ export interface LedgerReader {
   firstOfRun(): number;
   state(slot: number): SlotState;
   /** Both inclusive. */
-  states(from: number, to: number): SlotRange;
+  states(from: number, to: number): SlotsInRange;
   /** Sees what was written by now. Nothing to do in the thread that writes. */
   refresh(): Promise<void>;
   /** Null when the block is unknown or damaged. */
@@ -136,7 +136,7 @@ export interface ArchiveReader extends Pick<LedgerReader, 'header' | 'text' | 'f
   /** Slots of which everything is known, both inclusive, ascending; between two of them nothing is known. */
   ranges(): Promise<readonly (readonly [from: number, to: number])[]>;
   /** Both inclusive. */
-  states(from: number, to: number): Promise<SlotRange>;
+  states(from: number, to: number): Promise<SlotsInRange>;
   /**
    * See `LedgerReader.addressPage`. `from` and `to` are the range in which the page begins: the one at or below `below` for the newest first, the
    * one at or above `above` for the oldest first.
@@ -183,7 +183,7 @@ export interface PastReader extends Pick<LedgerReader, 'header' | 'text' | 'find
   /** The newest slot with a known block at or below this one; -1 without one. As of the last `heads()` or `finalSlot()`. */
   newestBelow(slot: number): Promise<number>;
   /** States of the slots from `from` to `to`, both inclusive, at the last `heads()` or `finalSlot()`. */
-  states(from: number, to: number): Promise<SlotRange>;
+  states(from: number, to: number): Promise<SlotsInRange>;
   /** Transactions of an address, newest first, over all seams: none is missing among the rows, and none comes twice. */
   page(query: Omit<AddressQuery, 'order' | 'below'> & { readonly below: LedgerPlace }): Promise<PastPage>;
   /** The slot from which on every transaction of an address is known, up to `slot`; `slot + 1` when those of `slot` are not. */

@@ -467,7 +467,7 @@ export interface TransactionMatch {
   readonly byTokenOwner: readonly number[];
 }
 
-export interface MatchOptions {
+export interface AddressMatchOptions {
   /** Whether to match owners of token balances. */
   readonly owners: boolean;
 }
@@ -476,7 +476,11 @@ export interface MatchOptions {
  * The transactions of a block that touch a watched address, in block order. Each distinct key of the block is looked up once,
  * however many transactions contain it.
  */
-export function matchBlock(block: ChainBlock, index: AddressIndex, { owners }: MatchOptions): TransactionMatch[] {
+export function matchBlock(
+  block: ChainBlock,
+  index: AddressIndex,
+  { owners }: AddressMatchOptions,
+): TransactionMatch[] {
   if (index.size === 0) return [];
   const entries = entriesOf(block, index);
   if (entries === null) return [];

@@ -5,7 +5,7 @@ import { decode32 } from '../lib/base58.ts';
 import { decodeBlock } from './decode/decode-block.ts';
 import { memoOf } from './memo.ts';
 import { MEMO_PROGRAMS } from './programs.ts';
-import { memoOf as memoOfShown, readWire } from './show-transaction.ts';
+import { memoOfWire as memoOfShown, readWire } from './show-transaction.ts';
 
 test('a memo is the same from a block and from a transaction, and as nodes write it', () => {
   const texts: readonly (readonly [data: Uint8Array, memo: string])[] = [

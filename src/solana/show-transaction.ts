@@ -6,13 +6,13 @@ import { badTransaction } from './decode/response.ts';
 import { HIGHEST_WIRE_VERSION, walkWire } from './decode/walk-wire.ts';
 import { namedVersion, wireOfEntry } from './decode/wire-bytes.ts';
 import {
-  configOf,
+  bytesAt,
   emptyLayout,
-  headerOf,
   instructionsOf,
   lookupsOf,
+  messageHeaderAt,
   signaturesOf,
-  viewOf,
+  transactionConfigOf,
   type WireLayout,
 } from './decode/wire-layout.ts';
 import { type InnerJson, memoLine, parseInner, parseInstruction } from './json-parsed/instruction.ts';
@@ -102,8 +102,8 @@ function partsOf(bytes: Uint8Array, layout: WireLayout): WireParts {
   return {
     bytes,
     version: layout.version < 0 ? 'legacy' : layout.version,
-    config: layout.version === 1 ? configOf(bytes, layout) : null,
-    header: headerOf(bytes, layout.headerAt),
+    config: layout.version === 1 ? transactionConfigOf(bytes, layout) : null,
+    header: messageHeaderAt(bytes, layout.headerAt),
     staticKeys: Array.from({ length: layout.keyCount }, (_, number) => keyAt(layout.keysAt + number * 32)),
     recentBlockhash: keyAt(layout.blockhashAt),
     instructions: instructionsOf(bytes, layout).map(({ programIndex, accounts, data }) => ({
@@ -117,7 +117,7 @@ function partsOf(bytes: Uint8Array, layout: WireLayout): WireParts {
       readonlyIndexes: [...readonlyIndexes],
     })),
     signatures: signaturesOf(bytes, layout.signaturesAt, layout.signatureCount).map((one) =>
-      encode64(viewOf(one, 0, 64)),
+      encode64(bytesAt(one, 0, 64)),
     ),
   };
 }
@@ -441,7 +441,7 @@ export function isStaticWritable(
 }
 
 /** `[bytes] text` of each memo instruction, joined as in signature lists; null without any. */
-export function memoOf({ instructions }: Pick<WireParts, 'instructions'>, keys: readonly string[]): string | null {
+export function memoOfWire({ instructions }: Pick<WireParts, 'instructions'>, keys: readonly string[]): string | null {
   const memos = instructions
     .filter((item) => MEMO_PROGRAMS.includes(keys[item.programIdIndex] ?? ''))
     .map((item) => memoLine(item.data));

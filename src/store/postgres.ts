@@ -129,7 +129,7 @@ async function runWithReruns<T>(once: () => Promise<T>): Promise<T> {
   }
 }
 
-export interface PoolOptions {
+export interface PostgresPoolOptions {
   readonly url: string;
   readonly max: number;
   readonly statementTimeoutMs: number;
@@ -151,7 +151,7 @@ const IDLE_WRITER_MS = 15_000;
 /** Timeout on the client side, for a server that has vanished without closing its sockets. */
 const SILENCE_EXTRA_MS = 5_000;
 
-function createPool(library: typeof pg, types: pg.CustomTypesConfig, options: PoolOptions): ConnectionPool {
+function createPool(library: typeof pg, types: pg.CustomTypesConfig, options: PostgresPoolOptions): ConnectionPool {
   const pool = new library.Pool({
     connectionString: options.url,
     max: options.max,

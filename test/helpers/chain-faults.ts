@@ -13,14 +13,14 @@ import {
   answerBody,
   answerItem,
   answerText,
+  type CallResponder,
   end,
   endJson,
   failure,
-  idOf,
-  type Responder,
   type RpcRequest,
   type RpcResponse,
-  readRequest,
+  readRpcRequest,
+  requestIdOf,
   type ServedCall,
 } from '../../src/local-chain/rpc/server.ts';
 
@@ -71,7 +71,7 @@ function scriptOf(value: unknown): FaultScript {
 }
 
 /** Answers calls under the rules; without rules it costs one look. */
-function createResponder(node: LocalNode, methods: Methods, engine: FaultEngine): Responder {
+function createResponder(node: LocalNode, methods: Methods, engine: FaultEngine): CallResponder {
   const gate = createReverseGate();
   return async ({ request, response, body }: ServedCall) => {
     if (engine.isIdle()) return endJson(response, answerBody(node, methods, body));
@@ -103,11 +103,11 @@ function ruleFor(engine: FaultEngine, value: unknown, item: number, client: stri
 function answerOne(node: LocalNode, methods: Methods, { value, rule }: Item): RpcResponse | null {
   if (rule === null) return answerItem(node, methods, value);
   try {
-    const request = readRequest(value);
+    const request = readRpcRequest(value);
     const response = answerUnder(rule, node, request, () => answer(node, methods, request));
     return request.isNotification ? null : response;
   } catch (error) {
-    return failure(idOf(value), error);
+    return failure(requestIdOf(value), error);
   }
 }
 

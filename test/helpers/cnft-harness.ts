@@ -5,7 +5,7 @@ import { createCnft } from '../../plugins/compression/plugin.ts';
 import { createSlotWatch } from '../../plugins/compression/rpc/method.ts';
 import * as shapes from '../../plugins/compression/store/row-book.ts';
 import { createRowBook } from '../../plugins/compression/store/row-book.ts';
-import type { Db } from '../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { createPageBook, pageRange } from '../../plugins/compression/trees/page-book.ts';
 import { createTreeBook } from '../../plugins/compression/trees/tree-book.ts';
@@ -61,7 +61,7 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
       await store.write(async (tx) => {
         const [treeRows, leaves] = [createRowBook(tx, shapes.TREES), createRowBook(tx, shapes.INDEXED_LEAVES)];
         const [pending, assets] = [createRowBook(tx, shapes.PENDING), createRowBook(tx, shapes.ASSETS)];
-        const [metadata, changes] = [createRowBook(tx, shapes.METADATA), createRowBook(tx, shapes.CHANGES)];
+        const [metadata, changes] = [createRowBook(tx, shapes.METADATA), createRowBook(tx, shapes.CHANGE_ROWS)];
         const pages = createPageBook(tx);
         const books = {
           tx,
@@ -81,7 +81,7 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
       await setHead(store, highest);
     },
     async rows() {
-      const db = store.read as Db;
+      const db = store.read as CompressionDb;
       const all = await db.selectFrom('compression_trees').selectAll().where('type', '=', CONCURRENT_TREE).execute();
       const pages = await db.selectFrom('compression_pages').selectAll().orderBy('id').execute();
       const assets = await db.selectFrom('compression_assets').selectAll().execute();

@@ -13,7 +13,7 @@ import { createRootCheck } from '../../plugins/compression/chain/root-check.ts';
 import { dropContradicted, revertUnverifiedSpends } from '../../plugins/compression/indexing/corrections.ts';
 import type { DecodedBlock } from '../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionIndexer } from '../../plugins/compression/indexing/processor.ts';
-import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { rebuildTree } from '../../plugins/compression/trees/rebuild.ts';
 import { type NewTree, seedTrees } from '../../plugins/compression/trees/tree-book.ts';
@@ -35,7 +35,7 @@ export const [STATE_V1, , STATE_V2, ADDRESS_V2] = worldTrees as [NewTree, NewTre
 export type Lie = (event: CompressionEvent) => CompressionEvent | null;
 
 export const readTrees = (store: Store): Promise<TreeRow[]> =>
-  (store.read as Db).selectFrom('compression_trees').selectAll().orderBy('id').execute();
+  (store.read as CompressionDb).selectFrom('compression_trees').selectAll().orderBy('id').execute();
 
 export const treeOf = async (store: Store, key: Uint8Array): Promise<TreeRow> =>
   (await readTrees(store)).find((row) => Buffer.compare(row.key, key) === 0)!;
@@ -73,7 +73,7 @@ const tell = (block: DecodedBlock, lie: Lie): DecodedBlock => ({
 
 /** What waits in the queues of an honest index, by the hashes of another library. */
 async function truthOf(store: Store): Promise<QueueReader & { readonly parts: Record<QueueKind, QueueChain[]> }> {
-  const db = store.read as Db;
+  const db = store.read as CompressionDb;
   const [state, address] = [await treeOf(store, STATE_V2.key), await treeOf(store, ADDRESS_V2.key)];
   const accounts = await db.selectFrom('compression_accounts').selectAll().where('tree', '=', state.id).execute();
   const outputs = accounts.filter(({ queued }) => queued === 1).map((row) => [row.leaf_index, row.hash] as const);
@@ -108,7 +108,7 @@ export async function liedTo(store: Store, honest: Store, world: World, lie: Lie
   for (const block of world.blocks) await bed.apply(tell(block, lie), false);
   const { log } = bed;
   const queues = createQueueCheck({ store, hashing, reader: await truthOf(honest), log });
-  const roots = await (honest.read as Db).selectFrom('compression_roots').selectAll().execute();
+  const roots = await (honest.read as CompressionDb).selectFrom('compression_roots').selectAll().execute();
   const trees = await readTrees(honest);
   const slot = world.blocks.at(-1)!.slot;
   const reader = {

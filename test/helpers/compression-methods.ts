@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createCompleteness } from '../../plugins/compression/rpc/completeness.ts';
 import { createSlotWatch, type MethodFactory } from '../../plugins/compression/rpc/method.ts';
-import { accountMethods } from '../../plugins/compression/rpc/methods.ts';
+import { compressedAccountMethods } from '../../plugins/compression/rpc/methods.ts';
 import { knownTrees } from '../../plugins/compression/trees/tree-book.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { stringify } from '../../src/lib/json.ts';
@@ -45,7 +45,7 @@ export function createMethodBed(store: Store, options: MethodBedOptions = {}): M
   const slots = createSlotWatch({ store, clock, chain, log });
   const completeness = createCompleteness({ store, chain, clock });
   const methods = new Map(
-    [...accountMethods({ chain, programId, trees: knownTrees([]) }), ...(options.more ?? [])]
+    [...compressedAccountMethods({ chain, programId, trees: knownTrees([]) }), ...(options.more ?? [])]
       .map((make) => make({ store, slots, clock, completeness }))
       .flatMap((method) => [method.name, ...(method.aliases ?? [])].map((name) => [name, method] as const)),
   );

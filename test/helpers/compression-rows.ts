@@ -1,7 +1,7 @@
 /** Rows of compressed accounts as tests want them, without blocks that would make them. */
 import {
   type CompressedAccountRow,
-  type Db,
+  type CompressionDb,
   migrations,
   type TokenAccountRow,
   type TreeRow,
@@ -88,7 +88,7 @@ export const tokenRow = (hash: Uint8Array, more: Partial<TokenAccountRow> = {}):
 /** Inserts into tables of the plugin by name. */
 export async function insertRows(store: Store, rows: Readonly<Record<string, readonly object[]>>): Promise<void> {
   await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as CompressionDb;
     for (const [table, list] of Object.entries(rows))
       for (const row of list)
         await db
@@ -101,7 +101,7 @@ export async function insertRows(store: Store, rows: Readonly<Record<string, rea
 /** Says that everything up to this slot is indexed. */
 export async function setHead(store: Store, slot: number): Promise<void> {
   await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as CompressionDb;
     await db.deleteFrom('compression_head').execute();
     await db.insertInto('compression_head').values({ id: 1, slot, block_time: null }).execute();
   });

@@ -1,8 +1,8 @@
 /** Merkle trees in the store, as the indexer leaves them, and an independent way to check proofs of them. */
 import { poseidon2 } from 'poseidon-lite';
-import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../plugins/compression/store/tables.ts';
 import { createHashing, hashIndexedLeaves } from '../../plugins/compression/trees/hashing.ts';
-import { pageId, readPages, writePages } from '../../plugins/compression/trees/page-book.ts';
+import { pageId, readTreePages, writePages } from '../../plugins/compression/trees/page-book.ts';
 import { decode32 } from '../../src/lib/base58.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { pathPages } from '../../src/solana/merkle/path.ts';
@@ -22,11 +22,11 @@ export const leafHash = (number: number): Uint8Array =>
 /** Changes leaves of a tree, in its row and its pages. Inserts the row when it is not there. Returns the row as it is then. */
 export async function growTree(store: Store, tree: TreeRow, leaves: readonly LeafChange[]): Promise<TreeRow> {
   return await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as CompressionDb;
     const ids = new Set(
       leaves.flatMap(({ index }) => pathPages(tree.height, index).map((key) => pageId(tree.id, key))),
     );
-    const stored = await readPages(db, [...ids]);
+    const stored = await readTreePages(db, [...ids]);
     const page = (key: number) => (stored.get(pageId(tree.id, key)) as Uint8Array | undefined) ?? null;
     const [updated] = hashing.update([{ height: tree.height, page, leaves }]);
     await writePages(

@@ -5,7 +5,7 @@ import {
   createCompressionIndexer,
   createCompressionProcessor,
 } from '../../plugins/compression/indexing/processor.ts';
-import type { Db, Tables } from '../../plugins/compression/store/tables.ts';
+import type { CompressionDb, CompressionTables } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { knownTrees, seedTrees } from '../../plugins/compression/trees/tree-book.ts';
 import type { TreeSource } from '../../plugins/compression/trees/tree-reader.ts';
@@ -225,7 +225,7 @@ function openIndexingBed(store: Store, options: IndexingOptions = {}): IndexingB
 }
 
 /** Tables that the indexer fills. */
-export const INDEXED_TABLES: readonly (keyof Tables)[] = [
+export const INDEXED_TABLES: readonly (keyof CompressionTables)[] = [
   ...(['compression_trees', 'compression_foreign', 'compression_pages', 'compression_roots'] as const),
   ...(['compression_accounts', 'compression_token_accounts', 'compression_balances'] as const),
   ...(['compression_token_balances', 'compression_early_spends', 'compression_indexed_leaves'] as const),
@@ -242,11 +242,11 @@ export const INDEXED_TABLES: readonly (keyof Tables)[] = [
 /** Every row of the tables, as text and sorted, to be compared. */
 export async function readEverything(
   store: Store,
-  tables: readonly (keyof Tables)[] = INDEXED_TABLES,
+  tables: readonly (keyof CompressionTables)[] = INDEXED_TABLES,
 ): Promise<Record<string, readonly string[]>> {
   const found: Record<string, readonly string[]> = {};
   for (const table of tables) {
-    const rows = await (store.read as Db).selectFrom(table).selectAll().execute();
+    const rows = await (store.read as CompressionDb).selectFrom(table).selectAll().execute();
     found[table] = rows.map((row) => rowText(row as object)).sort();
   }
   return found;

@@ -1,6 +1,6 @@
 import type { Admission, GateItem } from '../../../src/plugin/host.ts';
 import type { Price } from '../../../src/plugin/plugin.ts';
-import { type Account, turnDay } from '../account.ts';
+import { type ProjectAccount, turnDay } from '../account.ts';
 import { countCall } from '../write-batch.ts';
 
 type Outcome = Parameters<Admission['charge']>[0][number];
@@ -8,7 +8,7 @@ type Outcome = Parameters<Admission['charge']>[0][number];
 const BYTE_PRODUCTS: ReadonlySet<string> = new Set(['laserstreamGrpc', 'laserstreamWebsocket']);
 
 export interface Ticket {
-  readonly account: Account;
+  readonly account: ProjectAccount;
   readonly items: readonly GateItem[];
   readonly headers: Readonly<Record<string, string>>;
   /** Credits reserved for all items. */
@@ -18,7 +18,11 @@ export interface Ticket {
 }
 
 /** An admission; `changed` is called when the account has unwritten usage. */
-export function createAdmission(ticket: Ticket, unixMs: () => number, changed: (account: Account) => void): Admission {
+export function createAdmission(
+  ticket: Ticket,
+  unixMs: () => number,
+  changed: (account: ProjectAccount) => void,
+): Admission {
   const { account, items, reserved } = ticket;
   account.reservedCredits += reserved;
   let isOpen = true;
@@ -46,7 +50,7 @@ export function createAdmission(ticket: Ticket, unixMs: () => number, changed: (
 }
 
 /** Returns the credits. */
-function charge(account: Account, price: Price, { bytesOut, credits: own }: Outcome, isWaived: boolean): number {
+function charge(account: ProjectAccount, price: Price, { bytesOut, credits: own }: Outcome, isWaived: boolean): number {
   const ofBytes = BYTE_PRODUCTS.has(price.product);
   const credits = isWaived ? 0 : Math.min(price.credits, own ?? price.credits);
   countCall(account, price.product, {

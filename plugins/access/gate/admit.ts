@@ -2,7 +2,7 @@ import type { Admission, GateItem } from '../../../src/plugin/host.ts';
 import { type Caller, type Clock, GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { ApiPeers } from '../../../src/ports/processes.ts';
 import { isPromise } from '../../../src/runtime/waiting.ts';
-import { type Account, affordable, isMetered, turnDay } from '../account.ts';
+import { affordable, isMetered, type ProjectAccount, turnDay } from '../account.ts';
 import type { CreditLoan } from '../credits.ts';
 import type { Meter, ProjectMetrics } from '../meter.ts';
 import { type borrowRates, type Demand, overdraw, type RateLimits, takeTokens } from '../rates.ts';
@@ -100,7 +100,7 @@ export class Admitter {
   }
 
   /** Whether the calls are admitted although the credits are used up. Throws GateRefusal when they are not admitted then. */
-  private isWaived(account: Account, items: readonly GateItem[], credits: number): boolean {
+  private isWaived(account: ProjectAccount, items: readonly GateItem[], credits: number): boolean {
     const unixMs = this.parts.clock.now();
     turnDay(account, unixMs);
     if (credits === 0 || credits <= affordable(account)) return false;
@@ -174,7 +174,7 @@ export class Admitter {
   }
 
   private admission(
-    account: Account,
+    account: ProjectAccount,
     items: readonly GateItem[],
     headers: Headers,
     { reserved, isWaived }: { readonly reserved: number; readonly isWaived: boolean },
@@ -188,12 +188,12 @@ export class Admitter {
     return { nowMs: clock.monotonic(), unixMs: clock.now() };
   }
 
-  private refuseRate({ projectId }: Account, refusal: GateRefusal): never {
+  private refuseRate({ projectId }: ProjectAccount, refusal: GateRefusal): never {
     this.parts.perProject.rateLimited(projectId);
     return this.parts.sessions.refuse(refusal);
   }
 
-  private refuseCredits({ cycle }: Account, unixMs: number): never {
+  private refuseCredits({ cycle }: ProjectAccount, unixMs: number): never {
     return this.parts.sessions.refuse(new GateRefusal('credits', { retryAfterS: secondsUntil(cycle.endMs, unixMs) }));
   }
 }

@@ -2,7 +2,7 @@
 import type { Credentials, GateItem } from '../../../src/plugin/host.ts';
 import { GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { KeyRules } from '../directory.ts';
-import type { BatchLimits, Limits } from '../plans.ts';
+import type { Limits, PlanBatchLimits } from '../plans.ts';
 
 const WALLET = '/v1/wallet/';
 
@@ -28,7 +28,7 @@ function lacks({ price, permission }: GateItem, permissions: ReadonlySet<string>
 }
 
 /** Why the plan does not allow this batch; null if it does. */
-export function batchRefusal(items: readonly GateItem[], limits: BatchLimits): GateRefusal | null {
+export function batchRefusal(items: readonly GateItem[], limits: PlanBatchLimits): GateRefusal | null {
   const refuse = (details: string) => new GateRefusal('batch', { details });
   if (limits.maxItems !== null && items.length > limits.maxItems)
     return refuse(`a batch has at most ${limits.maxItems} items on this plan`);

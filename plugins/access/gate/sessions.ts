@@ -1,7 +1,7 @@
 import type { Credentials, StayingClient } from '../../../src/plugin/host.ts';
 import { type Caller, type Clock, GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Counter } from '../../../src/ports/telemetry.ts';
-import type { Account } from '../account.ts';
+import type { ProjectAccount } from '../account.ts';
 import type { Directory, KeyRules, KnownKey } from '../directory.ts';
 import { isKeyForm, keyName } from '../keys.ts';
 import type { createGuessBrake } from '../rates.ts';
@@ -10,7 +10,7 @@ import type { Anonymous, Strangers } from './strangers.ts';
 
 /** The limits of a caller. */
 export interface GateSession {
-  readonly account: Account;
+  readonly account: ProjectAccount;
   /** Null: a caller without a key. */
   readonly key: KnownKey | null;
   readonly rules: KeyRules | null;

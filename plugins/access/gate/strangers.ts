@@ -1,7 +1,7 @@
 import { createLru } from '../../../src/lib/lru.ts';
 import { type Caller, derived } from '../../../src/plugin/plugin.ts';
 import { networkOf } from '../../../src/runtime/network-address.ts';
-import type { Account } from '../account.ts';
+import type { ProjectAccount } from '../account.ts';
 import type { AccessConfig } from '../config.ts';
 import { createNetworks, type Directory } from '../directory.ts';
 import type { Buckets, RateLimits } from '../rates.ts';
@@ -9,7 +9,7 @@ import type { Buckets, RateLimits } from '../rates.ts';
 /** A client without a key. */
 export interface Anonymous {
   readonly caller: Caller;
-  readonly account: Account;
+  readonly account: ProjectAccount;
   readonly limits: RateLimits;
   readonly buckets: Buckets;
   readonly network: string;

@@ -8,7 +8,7 @@ import {
   type QueueHeader,
   readQueueHeader,
 } from '../../../src/solana/compression/tree-accounts.ts';
-import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { type Hashing, HISTORY, hashChains } from '../trees/hashing.ts';
 import {
   changeTree,
@@ -257,7 +257,13 @@ export function queuesOf({ type, key, queue }: TreeRow): readonly { kind: QueueK
  * The values of a queue from one index on, in order. Fewer than `size` when rows are missing, or when addresses
  * have left the queue. Errors: those of the store.
  */
-async function queueValues(db: Db, tree: number, kind: QueueKind, from: number, size: number): Promise<Uint8Array[]> {
+async function queueValues(
+  db: CompressionDb,
+  tree: number,
+  kind: QueueKind,
+  from: number,
+  size: number,
+): Promise<Uint8Array[]> {
   if (kind === 'addresses') {
     const rows = await db
       .selectFrom('compression_address_queue')
@@ -282,7 +288,7 @@ async function queueValues(db: Db, tree: number, kind: QueueKind, from: number, 
 }
 
 /** Length of a queue according to the rows: the newest index plus one. Errors: those of the store. */
-async function queueEnd(db: Db, tree: TreeRow, kind: QueueKind): Promise<number> {
+async function queueEnd(db: CompressionDb, tree: TreeRow, kind: QueueKind): Promise<number> {
   if (kind === 'addresses') {
     const queued = await db
       .selectFrom('compression_address_queue')

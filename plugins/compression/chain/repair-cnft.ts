@@ -19,7 +19,7 @@ import {
 import { canBeReverted } from '../indexing/block-books.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from '../indexing/cnft.ts';
 import { createRowBook, INDEXED_LEAVES, TREES } from '../store/row-book.ts';
-import { absentNote, type Db, LEAF_STATE, type TreeRow, writeNote } from '../store/tables.ts';
+import { absentNote, type CompressionDb, LEAF_STATE, type TreeRow, writeNote } from '../store/tables.ts';
 import { type Hashing, HISTORY } from '../trees/hashing.ts';
 import { createPageBook, pageRange } from '../trees/page-book.ts';
 import { createTreeBook } from '../trees/tree-book.ts';
@@ -75,8 +75,12 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
     const name = encode32(tree.key);
     const isWhole = tree.status === 'diverged';
     // Reverting blocks would restore old rows over the rebuilt ones.
-    if (isWhole && (await canBeReverted(store.read as Db, sinceSlot))) return false;
-    const missing = isWhole ? tree.seq : goal === null ? await countMissing(store.read as Db, tree) : goal - tree.seq;
+    if (isWhole && (await canBeReverted(store.read as CompressionDb, sinceSlot))) return false;
+    const missing = isWhole
+      ? tree.seq
+      : goal === null
+        ? await countMissing(store.read as CompressionDb, tree)
+        : goal - tree.seq;
     if (missing > parts.maxUpdates) {
       log.error(
         { tree: name, seq: tree.seq, missing },
@@ -99,7 +103,7 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
 
   return {
     async pass(signal) {
-      const db = store.read as Db;
+      const db = store.read as CompressionDb;
       await plantNamed(signal);
       const missingTo = await gaps.missingTo(store.read, 'main', parts.processor.name);
       if (missingTo !== null) await parts.history.verifyIdle(missingTo, signal);
@@ -126,7 +130,7 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
 }
 
 /** Trees that can be repaired. */
-async function refusedTrees(db: Db): Promise<TreeRow[]> {
+async function refusedTrees(db: CompressionDb): Promise<TreeRow[]> {
   return await db
     .selectFrom('compression_trees')
     .selectAll()
@@ -139,7 +143,7 @@ async function refusedTrees(db: Db): Promise<TreeRow[]> {
 }
 
 /** Number of missing changes before the first pending one. */
-async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
+async function countMissing(db: CompressionDb, { id, seq }: TreeRow): Promise<number> {
   const first = await db
     .selectFrom('compression_pending')
     .select((is) => is.fn.min('seq').as('seq'))
@@ -158,7 +162,7 @@ export async function resetTree(
   hashing: ConcurrentHashing,
   tree: { readonly id: number; readonly height: number },
 ): Promise<void> {
-  const db = queries as Db;
+  const db = queries as CompressionDb;
   const { from, to } = pageRange(tree.id);
   await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
   // Known ids stay, so that they are withheld and not unknown until their changes have been read again.
@@ -244,7 +248,7 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
   return {
     async plant(keys, signal) {
       if (keys.length === 0) return;
-      const rows = await (store.read as Db)
+      const rows = await (store.read as CompressionDb)
         .selectFrom('compression_trees')
         .select('key')
         .where('key', 'in', [...keys])
@@ -259,13 +263,13 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
       }
     },
     async verifyIdle(missing, signal) {
-      const trees = await idleTrees(store.read as Db, missing);
+      const trees = await idleTrees(store.read as CompressionDb, missing);
       for (const tree of trees) {
         const found = await ask(tree.key, signal);
         if (found?.state == null) continue;
         const { slot, seq } = { slot: found.slot, seq: found.state.seq };
         await store.write(async (tx) => {
-          const db = tx.db as Db;
+          const db = tx.db as CompressionDb;
           const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
           // What the account shows may not have been indexed yet.
           if (head === undefined || head.slot < slot) return;
@@ -294,7 +298,7 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
     },
     async complete({ id, key, seq }) {
       const { numUpdatedRows } = await store.write(async (tx) => {
-        const updated = await (tx.db as Db)
+        const updated = await (tx.db as CompressionDb)
           .updateTable('compression_trees')
           .set({ status: 'ok', reason: null })
           .where('id', '=', id)
@@ -304,7 +308,11 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
           .executeTakeFirst();
         // Assets that were known before a reset, and that no change has named since.
         if (wasUpdated(updated))
-          await (tx.db as Db).deleteFrom('compression_assets').where('tree', '=', id).where('seq', '=', 0).execute();
+          await (tx.db as CompressionDb)
+            .deleteFrom('compression_assets')
+            .where('tree', '=', id)
+            .where('seq', '=', 0)
+            .execute();
         return updated;
       });
       goals.delete(encode32(key));
@@ -316,7 +324,7 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
 const wasUpdated = ({ numUpdatedRows }: { readonly numUpdatedRows: bigint }): boolean => numUpdatedRows > 0n;
 
 /** Trees whose newest known change lies below a block that is missing. */
-async function idleTrees(db: Db, missing: number): Promise<TreeRow[]> {
+async function idleTrees(db: CompressionDb, missing: number): Promise<TreeRow[]> {
   return await db
     .selectFrom('compression_trees')
     .selectAll()

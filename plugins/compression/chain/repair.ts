@@ -5,7 +5,7 @@ import type { ChainGap, GapRecords } from '../../../src/ports/following.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { canBeReverted } from '../indexing/block-books.ts';
 import { markSpendsUnverified, noteVerifiedTrees } from '../indexing/corrections.ts';
-import { type Db, readAtOneSlot, readNote, type TreeRow, writeNote } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, readNote, type TreeRow, writeNote } from '../store/tables.ts';
 import { emptyRoot, freshTree, type Hashing, HISTORY, isV1 } from '../trees/hashing.ts';
 import { pageId, pageRange, writePages } from '../trees/page-book.ts';
 import { changeTree, lockTree, readLightTrees, type TreeReader } from '../trees/tree-reader.ts';
@@ -121,7 +121,7 @@ async function repairDiverged(parts: RepairParts, tree: TreeRow, made: Tries, si
   }
   if (missing === null || verdict === 'unknown') return true;
   // Reverting blocks would restore old rows over the new ones.
-  if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
+  if (await canBeReverted(store.read as CompressionDb, made.sinceSlot)) return false;
   log.error(
     { tree: name, seq: tree.seq },
     'the rows of a Merkle tree are wrong: the tree is indexed again from its beginning',
@@ -147,7 +147,7 @@ async function refillQueues(
   made: Tries,
 ): Promise<boolean> {
   // Reverting blocks would restore old rows over the new ones.
-  if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
+  if (await canBeReverted(store.read as CompressionDb, made.sinceSlot)) return false;
   log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'the queues of a Merkle tree are read again');
   await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx, fromSlot) => {
     if (!(await isStill(tx, tree))) return;
@@ -185,7 +185,7 @@ async function isStill(tx: StoreTx, tree: TreeRow): Promise<boolean> {
 /** The tree accepts updates again from its current state. */
 async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: boolean): Promise<void> {
   if (!(await isStill(tx, tree))) return;
-  const db = tx.db as Db;
+  const db = tx.db as CompressionDb;
   if (dropsPending) await db.deleteFrom('compression_pending').where('tree', '=', tree.id).execute();
   const waiting = await db
     .selectFrom('compression_pending')
@@ -213,7 +213,7 @@ const QUEUED = { queued: 1, seq: null, nullifier: null, nullifier_index: null, t
  * batch and any nullification. The caller sets the status.
  */
 async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as CompressionDb;
   const { id, height, type } = tree;
   const pages = pageRange(id);
   await db.deleteFrom('compression_pages').where('id', '>=', pages.from).where('id', '<=', pages.to).execute();
@@ -255,8 +255,8 @@ async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<
  * reading them again drops those that never existed.
  */
 async function emptyQueues({ db }: StoreTx, { id }: TreeRow): Promise<void> {
-  await (db as Db).deleteFrom('compression_pending').where('tree', '=', id).execute();
-  await (db as Db).deleteFrom('compression_address_queue').where('tree', '=', id).execute();
+  await (db as CompressionDb).deleteFrom('compression_pending').where('tree', '=', id).execute();
+  await (db as CompressionDb).deleteFrom('compression_address_queue').where('tree', '=', id).execute();
 }
 
 interface MissingParts {
@@ -299,11 +299,11 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
         );
         return false;
       }
-      const near = width === 'near' ? await nearSlot(store.read as Db, tree) : null;
+      const near = width === 'near' ? await nearSlot(store.read as CompressionDb, tree) : null;
       const fromSlot = near ?? (await parts.firstSlot());
       const gap = await store.write(async (tx) => {
         await also?.(tx, fromSlot);
-        const db = tx.db as Db;
+        const db = tx.db as CompressionDb;
         const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
         const toSlot = Math.max(fromSlot, head?.slot ?? 0);
         const request = { chain: 'main', processor, fromSlot, toSlot, addresses: addressesOf(tree) } as const;
@@ -336,7 +336,7 @@ async function countMissing({ reader }: MissingParts, tree: TreeRow, width: Widt
 }
 
 /** A slot not after the first update missing in the rows; null when nothing is known of the tree yet. */
-async function nearSlot(db: Db, tree: TreeRow): Promise<number | null> {
+async function nearSlot(db: CompressionDb, tree: TreeRow): Promise<number | null> {
   const isV1 = tree.type === TREE_TYPE.stateV1 || tree.type === TREE_TYPE.addressV1;
   // Values were queued before they enter a V2 tree, for at most as long as the kept roots reach back.
   const root = await db
@@ -373,7 +373,7 @@ export async function rangesBeingRead(
   trees: readonly Pick<TreeRow, 'id'>[],
 ): Promise<ReadonlyMap<number, ChainGap>> {
   const noted = await Promise.all(
-    trees.map(async (tree) => [tree.id, await readNote(store.read as Db, noteOf(tree))] as const),
+    trees.map(async (tree) => [tree.id, await readNote(store.read as CompressionDb, noteOf(tree))] as const),
   );
   const asked = noted.flatMap(([tree, gap]) => (gap === null ? [] : [[tree, Number(gap)] as const]));
   if (asked.length === 0) return new Map();

@@ -18,7 +18,7 @@ import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE } from '../../../src/solana/program
 import * as s from '../../../src/solana/schemas.ts';
 import type { DeclaredTree } from '../config.ts';
 import { createPeriodicWork } from '../repeat.ts';
-import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { knownTrees } from '../trees/tree-book.ts';
 import { type ReadingParts, type Repair, rangesBeingRead } from './repair.ts';
 import { type RefreshParts, type RootCheck, refreshTrees } from './root-check.ts';
@@ -101,7 +101,7 @@ function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<v
   );
   const seq = metrics.gauge('tree_seq', 'sequence number up to which a tree is indexed', ['tree']);
   return async () => {
-    const rows = await (store.read as Db)
+    const rows = await (store.read as CompressionDb)
       .selectFrom('compression_trees')
       .select(['key', 'status', 'seq'])
       .orderBy('id')
@@ -126,7 +126,7 @@ export function createTreeCheck(store: Store, declared: readonly DeclaredTree[])
   return {
     name: 'compression trees',
     async run() {
-      const rows = await (store.read as Db)
+      const rows = await (store.read as CompressionDb)
         .selectFrom('compression_trees')
         .select(['key', 'status', 'seq'])
         .where('key', 'in', keys)
@@ -203,7 +203,7 @@ export function treesRoute({ store, gaps, processor }: TreesRouteParts): Route {
   });
 }
 
-const readTrees = (db: Db): Promise<TreeRow[]> =>
+const readTrees = (db: CompressionDb): Promise<TreeRow[]> =>
   db.selectFrom('compression_trees').selectAll().orderBy('id').limit(MAX_TREES).execute();
 
 const text = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(bytes));

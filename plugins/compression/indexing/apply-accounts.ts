@@ -1,9 +1,9 @@
 import { decode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
-import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
+import { isCompressedTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
 import type { CompressedAccount } from '../../../src/solana/compression/events.ts';
 import { LIGHT_TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
-import { keyText } from '../store/row-book.ts';
+import { rowKeyText } from '../store/row-book.ts';
 import { type CompressedAccountRow, SPENT, SUBJECT, type TokenAccountRow, u64Bytes, u64Of } from '../store/tables.ts';
 import type { BlockBooks } from './block-books.ts';
 import type { Plan, PlannedOutput, PlannedSpend } from './plan.ts';
@@ -195,7 +195,7 @@ function accountRow({ output, tree, seq, signature }: PlannedOutput, slot: numbe
 /** The tokens in an account; null for other accounts, `unreadable` for malformed tokens. */
 function tokenRow({ output }: PlannedOutput): TokenAccountRow | null | 'unreadable' {
   const { account, hash, wallet } = output;
-  if (account.data === null || !isTokenAccount(account, TOKEN_PROGRAM)) return null;
+  if (account.data === null || !isCompressedTokenAccount(account, TOKEN_PROGRAM)) return null;
   const token = readTokenAccount(account.data.bytes);
   if (token === null) return 'unreadable';
   return {
@@ -216,7 +216,7 @@ function onchainPubkey(account: CompressedAccount): Uint8Array | null {
   if (data === null) return null;
   const { bytes, discriminator } = data;
   if (equalBytes(discriminator, DECOMPRESSED)) return bytes.length < KEY_BYTES ? null : bytes.slice(0, KEY_BYTES);
-  const isMint = isTokenProgram(owner) && !isTokenAccount(account, TOKEN_PROGRAM) && bytes[MINT_FLAG] === 1;
+  const isMint = isTokenProgram(owner) && !isCompressedTokenAccount(account, TOKEN_PROGRAM) && bytes[MINT_FLAG] === 1;
   return isMint ? bytes.slice(MINT_KEY, MINT_KEY + KEY_BYTES) : null;
 }
 
@@ -241,7 +241,7 @@ export function createBalances({ balances, tokenBalances }: BlockBooks): Balance
   const tokens = new Map<string, Sum>();
   const add = (sums: Map<string, Sum>, key: readonly Uint8Array[], amount: bigint) => {
     if (amount === 0n) return;
-    const name = keyText(key);
+    const name = rowKeyText(key);
     const sum = sums.get(name);
     if (sum === undefined) sums.set(name, { key, amount });
     else sum.amount += amount;

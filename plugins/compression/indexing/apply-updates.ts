@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
-import { keyText } from '../store/row-book.ts';
-import type { CompressedAccountRow, Db, Tables, TreeRow } from '../store/tables.ts';
+import { rowKeyText } from '../store/row-book.ts';
+import type { CompressedAccountRow, CompressionDb, CompressionTables, TreeRow } from '../store/tables.ts';
 import { HISTORY, hashIndexedLeaves, isV1 } from '../trees/hashing.ts';
 import { type BlockBooks, diverge, type TreeContext } from './block-books.ts';
 import {
@@ -113,7 +113,7 @@ async function pruneRoots({ books }: TreeContext, trees: readonly TreeRow[]): Pr
     return seq > capacity ? [{ id, last: seq - capacity }] : [];
   });
   if (limits.length === 0) return;
-  const rows = await (books.tx.db as Db)
+  const rows = await (books.tx.db as CompressionDb)
     .selectFrom('compression_roots')
     .selectAll()
     .where((is) => is.or(limits.map(({ id, last }) => is.and([is('tree', '=', id), is('seq', '<=', last)]))))
@@ -176,7 +176,7 @@ async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly TreeUp
 }
 
 async function waitingFor(books: BlockBooks, { id, seq }: TreeRow, own: readonly TreeUpdate[]): Promise<PendingRow[]> {
-  const query = (books.tx.db as Db)
+  const query = (books.tx.db as CompressionDb)
     .selectFrom('compression_pending')
     .selectAll()
     .where('tree', '=', id)
@@ -300,7 +300,7 @@ async function prepareLeaves(context: TreeContext, tree: TreeRow, run: TreeUpdat
 
 /** Without strict order a leaf may become zero before it is appended: the nullification waits as a pending row. */
 async function earlyNullifications({ books }: TreeContext, tree: number): Promise<Map<number, TreeUpdate>> {
-  const rows = await (books.tx.db as Db)
+  const rows = await (books.tx.db as CompressionDb)
     .selectFrom('compression_pending')
     .selectAll()
     .where('tree', '=', tree)
@@ -319,7 +319,7 @@ async function earlyNullifications({ books }: TreeContext, tree: number): Promis
 
 async function loadByLeaf({ books }: TreeContext, tree: number, indexes: readonly number[]): Promise<void> {
   for (let at = 0; at < indexes.length; at += LEAVES_PER_QUERY) {
-    const rows = await (books.tx.db as Db)
+    const rows = await (books.tx.db as CompressionDb)
       .selectFrom('compression_accounts')
       .selectAll()
       .where('tree', '=', tree)
@@ -437,7 +437,7 @@ async function prepareAppend(
   { id }: TreeRow,
   { oldNextIndex, newNextIndex, seq }: BatchUpdate,
 ): Promise<PreparedBatch | 'incomplete'> {
-  const rows = await (books.tx.db as Db)
+  const rows = await (books.tx.db as CompressionDb)
     .selectFrom('compression_accounts')
     .selectAll()
     .where('tree', '=', id)
@@ -466,7 +466,7 @@ async function prepareNullify(
   { id }: TreeRow,
   { oldNextIndex, newNextIndex }: BatchUpdate,
 ): Promise<PreparedBatch | 'incomplete'> {
-  const rows = await (books.tx.db as Db)
+  const rows = await (books.tx.db as CompressionDb)
     .selectFrom('compression_accounts')
     .selectAll()
     .where('tree', '=', id)
@@ -488,7 +488,7 @@ async function prepareNullify(
   };
 }
 
-type LeafRow = Tables['compression_indexed_leaves'];
+type LeafRow = CompressionTables['compression_indexed_leaves'];
 
 interface PreparedBatch {
   readonly leaves: readonly LeafChange[];
@@ -526,7 +526,7 @@ async function prepareAddressAppend(
 }
 
 async function queuedAddresses(books: BlockBooks, tree: number, from: number, to: number) {
-  const rows = await (books.tx.db as Db)
+  const rows = await (books.tx.db as CompressionDb)
     .selectFrom('compression_address_queue')
     .selectAll()
     .where('tree', '=', tree)
@@ -570,7 +570,7 @@ function insertAddresses(
     const place = placeOf(sorted, address);
     const low = sorted[place - 1];
     const next = sorted[place];
-    if (low === undefined || (next !== undefined && keyText([next.value]) === keyText([address]))) return null;
+    if (low === undefined || (next !== undefined && rowKeyText([next.value]) === rowKeyText([address]))) return null;
     const index = firstIndex + i;
     const own = {
       tree,

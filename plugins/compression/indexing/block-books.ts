@@ -3,13 +3,13 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Log, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import * as shapes from '../store/row-book.ts';
-import { ACCOUNTS, createRowBook, keyText, type RowBook, UNDONE, writeChanges } from '../store/row-book.ts';
+import { ACCOUNTS, createRowBook, type RowBook, rowKeyText, UNDONE, writeChanges } from '../store/row-book.ts';
 import {
   type CompressedAccountRow,
-  type Db,
+  type CompressionDb,
+  type CompressionTables,
   READING,
   SPENT,
-  type Tables,
   verifyNote,
   writeNote,
 } from '../store/tables.ts';
@@ -19,7 +19,7 @@ import { REBUILD_NOTE } from '../trees/rebuild.ts';
 import { createTreeBook, type TreeBook } from '../trees/tree-book.ts';
 import type { DecodedBlock } from './decode-block.ts';
 
-type RowsOf<Name extends keyof Tables> = RowBook<Tables[Name]>;
+type RowsOf<Name extends keyof CompressionTables> = RowBook<CompressionTables[Name]>;
 
 /** All rows that one block reads and changes, in memory until `flush`. */
 export interface BlockBooks {
@@ -58,7 +58,7 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
     treeRows,
     foreign: createRowBook(tx, shapes.FOREIGN),
     accounts: createRowBook(tx, shapes.ACCOUNTS),
-    tokenAccounts: createRowBook(tx, shapes.TOKEN_ACCOUNTS),
+    tokenAccounts: createRowBook(tx, shapes.TOKEN_ACCOUNT_ROWS),
     balances: createRowBook(tx, shapes.BALANCES),
     tokenBalances: createRowBook(tx, shapes.TOKEN_BALANCES),
     earlySpends: createRowBook(tx, shapes.EARLY_SPENDS),
@@ -73,7 +73,7 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
     head: createRowBook(tx, shapes.HEAD),
     assets: createRowBook(tx, shapes.ASSETS),
     metadata: createRowBook(tx, shapes.METADATA),
-    changes: createRowBook(tx, shapes.CHANGES),
+    changes: createRowBook(tx, shapes.CHANGE_ROWS),
   };
   // In the order of UNDONE.
   const all = Object.values(rows) as unknown as RowBook<object>[];
@@ -154,7 +154,7 @@ export async function writeUndo(tx: StoreTx, block: DecodedBlock, books: BlockBo
 
 /** Revertible slots from this one on, ascending. */
 export async function undoSlots(tx: StoreTx, fromSlot: number): Promise<number[]> {
-  const rows = await (tx.db as Db)
+  const rows = await (tx.db as CompressionDb)
     .selectFrom('compression_undo')
     .select('slot')
     .where('slot', '>=', fromSlot)
@@ -164,7 +164,7 @@ export async function undoSlots(tx: StoreTx, fromSlot: number): Promise<number[]
 }
 
 export async function readUndo(tx: StoreTx, slot: number): Promise<Undo | null> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as CompressionDb)
     .selectFrom('compression_undo')
     .select('body')
     .where('slot', '=', slot)
@@ -182,7 +182,7 @@ export async function revertBlock(tx: StoreTx, undo: Undo): Promise<void> {
     if (shape.name === ACCOUNTS.name) await noteUnverified(tx, changes);
   }
   const damaged = new Set(await restorePages(tx, undo.pages));
-  const db = tx.db as Db;
+  const db = tx.db as CompressionDb;
   const rebuilt = await db
     .selectFrom('compression_notes')
     .select('name')
@@ -216,7 +216,7 @@ async function noteUnverified(tx: StoreTx, changes: readonly { readonly now: unk
 }
 
 /** Whether a block up to this slot still has its undo row. Errors: those of the store. */
-export async function canBeReverted(db: Db, toSlot: number): Promise<boolean> {
+export async function canBeReverted(db: CompressionDb, toSlot: number): Promise<boolean> {
   const query = db.selectFrom('compression_undo').select('slot').where('slot', '<=', toSlot).limit(1);
   return (await query.executeTakeFirst()) !== undefined;
 }
@@ -228,7 +228,7 @@ export function overlaps(books: BlockBooks, { rows, pages }: Undo): boolean {
   return (
     rows.some(
       ([table, key]) =>
-        !OWN_ROWS.has((UNDONE[table] as (typeof UNDONE)[number]).name) && known[table]?.has(keyText(key)) === true,
+        !OWN_ROWS.has((UNDONE[table] as (typeof UNDONE)[number]).name) && known[table]?.has(rowKeyText(key)) === true,
     ) || pages.some(({ id }) => ids.has(id))
   );
 }

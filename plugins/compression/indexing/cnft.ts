@@ -21,12 +21,12 @@ import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/sol
 import type { RowBook } from '../store/row-book.ts';
 import {
   type CompressedAssetRow,
-  type Db,
+  type CompressionDb,
+  type CompressionTables,
   dropNote,
   LEAF_STATE,
   NOTES,
   readNote,
-  type Tables,
   type TreeRow,
   writeNote,
 } from '../store/tables.ts';
@@ -114,7 +114,7 @@ export interface LeafStep {
   readonly root: Uint8Array;
 }
 
-type PendingRow = Tables['compression_pending'];
+type PendingRow = CompressionTables['compression_pending'];
 
 /** Kind of pending rows of concurrent trees. */
 const STEP_KIND = 'concurrent';
@@ -277,7 +277,7 @@ function createStartNote(followsAll: boolean): (tx: StoreTx, slot: number) => Pr
   let isNoted = false;
   return async (tx, slot) => {
     if (isNoted) return;
-    const noted = await readNote(tx.db as Db, NOTES.allTreesFrom);
+    const noted = await readNote(tx.db as CompressionDb, NOTES.allTreesFrom);
     if (followsAll && noted === null) await writeNote(tx, NOTES.allTreesFrom, String(slot));
     if (!followsAll && noted !== null) await dropNote(tx, NOTES.allTreesFrom);
     tx.onCommit(() => {
@@ -352,7 +352,7 @@ function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
       block.trees.filter(({ key }) => trees.find(key) === null).map((tree) => [encode32(tree.key), tree]),
     );
     if (fresh.size === 0) return;
-    const last = await (tx.db as Db)
+    const last = await (tx.db as CompressionDb)
       .selectFrom('compression_trees')
       .select((is) => is.fn.max('id').as('id'))
       .executeTakeFirst();
@@ -445,7 +445,7 @@ function accept(books: StepBooks, id: number, steps: readonly LeafStep[], update
 
 /** Pending steps that follow `seq` without a gap, at most `most`. */
 async function stepsBehind({ db }: StoreTx, tree: number, seq: number, most: number): Promise<LeafStep[]> {
-  const rows = await (db as Db)
+  const rows = await (db as CompressionDb)
     .selectFrom('compression_pending')
     .selectAll()
     .where('tree', '=', tree)
@@ -459,7 +459,7 @@ async function stepsBehind({ db }: StoreTx, tree: number, seq: number, most: num
 
 /** Whether a step is pending after this one. */
 async function someWait({ db }: StoreTx, tree: number, seq: number): Promise<boolean> {
-  const row = await (db as Db)
+  const row = await (db as CompressionDb)
     .selectFrom('compression_pending')
     .select('seq')
     .where('tree', '=', tree)
@@ -471,7 +471,7 @@ async function someWait({ db }: StoreTx, tree: number, seq: number): Promise<boo
 
 /** Keys of trees whose next step is pending, at most `most`. */
 async function treesThatAreReady({ db }: StoreTx, most: number): Promise<Uint8Array[]> {
-  const rows = await (db as Db)
+  const rows = await (db as CompressionDb)
     .selectFrom('compression_trees as t')
     .innerJoin('compression_pending as p', (join) => join.onRef('p.tree', '=', 't.id'))
     .select('t.key')
@@ -486,7 +486,7 @@ async function treesThatAreReady({ db }: StoreTx, most: number): Promise<Uint8Ar
 /** The books of a block for concurrent trees. */
 interface CnftBooks extends StepBooks, AssetBooks {
   readonly tx: StoreTx;
-  readonly pending: RowBook<Tables['compression_pending']>;
+  readonly pending: RowBook<CompressionTables['compression_pending']>;
 }
 
 /** Logs that a tree differs from the chain. */
@@ -519,8 +519,8 @@ function leafChange(event: ChangeEvent, signature: Uint8Array): LeafChangeRecord
 export interface AssetBooks {
   readonly trees: TreeBook;
   readonly assets: RowBook<CompressedAssetRow>;
-  readonly metadata: RowBook<Tables['compression_metadata']>;
-  readonly changes: RowBook<Tables['compression_changes']>;
+  readonly metadata: RowBook<CompressionTables['compression_metadata']>;
+  readonly changes: RowBook<CompressionTables['compression_changes']>;
 }
 
 /**

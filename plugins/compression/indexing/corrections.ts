@@ -2,10 +2,10 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { CreatedOutput } from '../../../src/solana/compression/events.ts';
-import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
+import { KEYS_PER_STATEMENT, rowKeyText } from '../store/row-book.ts';
 import {
   type CompressedAccountRow,
-  type Db,
+  type CompressionDb,
   DOUBT,
   READ,
   READING,
@@ -40,13 +40,13 @@ export async function dropContradicted(
     events.flatMap((event) => (event.kind === 'transaction' ? event.outputs : [])),
   );
   if (outputs.length === 0) return;
-  let wrong = await contradictedBy(tx.db as Db, outputs);
+  let wrong = await contradictedBy(tx.db as CompressionDb, outputs);
   if (wrong.length === 0) return;
   if (isFinal)
     await indexer.amend(
       tx,
       async (books) => {
-        wrong = await contradictedBy(tx.db as Db, outputs);
+        wrong = await contradictedBy(tx.db as CompressionDb, outputs);
         await drop(books, wrong);
       },
       block.slot,
@@ -63,7 +63,7 @@ export async function dropContradicted(
     );
 }
 
-async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promise<CompressedAccountRow[]> {
+async function contradictedBy(db: CompressionDb, outputs: readonly CreatedOutput[]): Promise<CompressedAccountRow[]> {
   const trees = await db
     .selectFrom('compression_trees')
     .select(['id', 'key', 'queue'])
@@ -72,15 +72,15 @@ async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promis
     .execute();
   const wrong: CompressedAccountRow[] = [];
   for (const { id, key, queue } of trees) {
-    const names = new Set([key, ...(queue === null ? [] : [queue])].map((name) => keyText([name])));
-    const own = outputs.filter(({ tree, treeOrQueue }) => names.has(keyText([tree ?? treeOrQueue])));
+    const names = new Set([key, ...(queue === null ? [] : [queue])].map((name) => rowKeyText([name])));
+    const own = outputs.filter(({ tree, treeOrQueue }) => names.has(rowKeyText([tree ?? treeOrQueue])));
     wrong.push(...(await contradicted(db, id, new Map(own.map(({ leafIndex, hash }) => [leafIndex, hash])))));
   }
   return wrong;
 }
 
 async function contradicted(
-  db: Db,
+  db: CompressionDb,
   tree: number,
   emitted: ReadonlyMap<number, Uint8Array>,
 ): Promise<CompressedAccountRow[]> {
@@ -122,7 +122,7 @@ const ROWS_AT_ONCE = 500;
  * index in the queue. Runs in the transaction that requests the tree again from that slot.
  */
 export async function markSpendsUnverified(tx: StoreTx, { id }: Pick<TreeRow, 'id'>, fromSlot: number): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as CompressionDb)
     .updateTable('compression_accounts')
     .set({ spent: SPENT.unverified, nullifier: null, nullifier_index: null, tx_hash: null })
     .where('tree', '=', id)
@@ -139,7 +139,7 @@ export async function noteVerifiedTrees(
   trees: readonly TreeRow[],
   isBeingRead: (tree: TreeRow) => Promise<boolean>,
 ): Promise<void> {
-  const names = new Set(await notesWithValue(store.read as Db, READING));
+  const names = new Set(await notesWithValue(store.read as CompressionDb, READING));
   for (const tree of trees) {
     const name = verifyNote(tree.id);
     if (!names.has(name) || tree.status !== 'ok' || (await isBeingRead(tree))) continue;
@@ -147,7 +147,7 @@ export async function noteVerifiedTrees(
   }
 }
 
-async function notesWithValue(db: Db, value: string): Promise<string[]> {
+async function notesWithValue(db: CompressionDb, value: string): Promise<string[]> {
   const rows = await db
     .selectFrom('compression_notes')
     .select('name')
@@ -159,7 +159,7 @@ async function notesWithValue(db: Db, value: string): Promise<string[]> {
 
 /** Reverts spends that no block confirmed. Errors: those of the store. */
 export async function revertUnverifiedSpends(tx: StoreTx, indexer: Pick<Indexer, 'amend'>, log: Log): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as CompressionDb;
   for (const name of await notesWithValue(db, READ)) {
     let rows: readonly CompressedAccountRow[] = [];
     await indexer.amend(tx, async (books) => {
@@ -176,7 +176,7 @@ export async function revertUnverifiedSpends(tx: StoreTx, indexer: Pick<Indexer,
   }
 }
 
-async function doubted(db: Db, tree: number): Promise<CompressedAccountRow[]> {
+async function doubted(db: CompressionDb, tree: number): Promise<CompressedAccountRow[]> {
   return await db
     .selectFrom('compression_accounts')
     .selectAll()

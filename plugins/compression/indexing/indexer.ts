@@ -4,8 +4,8 @@ import { type BlockHeader, CodedError, type Log, type StoreTx } from '../../../s
 import type { Counter } from '../../../src/ports/telemetry.ts';
 import type { AccountHasher } from '../../../src/solana/compression/accounts.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { keyText } from '../store/row-book.ts';
-import type { Db } from '../store/tables.ts';
+import { rowKeyText } from '../store/row-book.ts';
+import type { CompressionDb } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { applyAccounts } from './apply-accounts.ts';
 import { applyUpdates } from './apply-updates.ts';
@@ -89,7 +89,7 @@ export function createIndexer(parts: IndexerParts): Indexer {
   ): Promise<void> {
     const ids = await treeIds(tx);
     const later = await revertAll(tx, slots);
-    const named = new Set(keysOf(block).map((key) => keyText([key])));
+    const named = new Set(keysOf(block).map((key) => rowKeyText([key])));
     const seen = later.flatMap(({ undo }) => undo.redo.newTrees);
     const foreign = later.flatMap(({ undo }) => undo.redo.foreign);
     const whole = {
@@ -97,10 +97,10 @@ export function createIndexer(parts: IndexerParts): Indexer {
       newTrees: [
         ...block.newTrees,
         ...seen.filter(
-          ({ key, queue }) => named.has(keyText([key])) || (queue !== null && named.has(keyText([queue]))),
+          ({ key, queue }) => named.has(rowKeyText([key])) || (queue !== null && named.has(rowKeyText([queue]))),
         ),
       ],
-      foreign: [...block.foreign, ...foreign.filter(({ key }) => named.has(keyText([key])))],
+      foreign: [...block.foreign, ...foreign.filter(({ key }) => named.has(rowKeyText([key])))],
     };
     if (isFinal) {
       const books = openBooks(tx, parts.hashing);
@@ -181,7 +181,7 @@ async function revertAll(tx: StoreTx, slots: readonly number[]): Promise<Later[]
 }
 
 async function dropUndo(tx: StoreTx, slot: number): Promise<void> {
-  await (tx.db as Db).deleteFrom('compression_undo').where('slot', '<=', slot).execute();
+  await (tx.db as CompressionDb).deleteFrom('compression_undo').where('slot', '<=', slot).execute();
 }
 
 async function overlapsAny(tx: StoreTx, books: BlockBooks, slots: readonly number[]): Promise<boolean> {
@@ -194,8 +194,8 @@ async function overlapsAny(tx: StoreTx, books: BlockBooks, slots: readonly numbe
 
 /** Ids of all trees by key: a tree that is added again keeps its id. */
 async function treeIds(tx: StoreTx): Promise<ReadonlyMap<string, number>> {
-  const rows = await (tx.db as Db).selectFrom('compression_trees').select(['key', 'id']).execute();
-  return new Map(rows.map(({ key, id }) => [keyText([key]), id]));
+  const rows = await (tx.db as CompressionDb).selectFrom('compression_trees').select(['key', 'id']).execute();
+  return new Map(rows.map(({ key, id }) => [rowKeyText([key]), id]));
 }
 
 async function headOf({ head }: BlockBooks): Promise<number | null> {
@@ -274,7 +274,7 @@ export function namedTrees({ transactions }: DecodedBlock): Uint8Array[] {
 
 function distinct(keys: readonly Uint8Array[]): Uint8Array[] {
   const seen = new Map<string, Uint8Array>();
-  for (const key of keys) if (key.length === 32) seen.set(keyText([key]), key);
+  for (const key of keys) if (key.length === 32) seen.set(rowKeyText([key]), key);
   return [...seen.values()];
 }
 
@@ -350,7 +350,7 @@ function noteRecent({ recent }: BlockBooks, { slot, blockTime, others }: Decoded
 
 /** The transactions recorded by `noteRecent`. */
 async function recentOf(tx: StoreTx, slot: number): Promise<DecodedBlock['others']> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as CompressionDb)
     .selectFrom('compression_recent')
     .select('body')
     .where('slot', '=', slot)
@@ -360,7 +360,7 @@ async function recentOf(tx: StoreTx, slot: number): Promise<DecodedBlock['others
 
 /** Whether the list is full without this slot, even if all revertible blocks are reverted. */
 async function isListed(tx: StoreTx, slot: number, firstUndo: number | null): Promise<boolean> {
-  const newer = (tx.db as Db)
+  const newer = (tx.db as CompressionDb)
     .selectFrom('compression_recent')
     .select((is) => is.fn.sum<number>('count').as('count'))
     .where('slot', '>', slot);
@@ -370,7 +370,7 @@ async function isListed(tx: StoreTx, slot: number, firstUndo: number | null): Pr
 
 /** Deletes the rows of final blocks that are no longer among the newest. `slot` is the newest final one. */
 async function pruneRecent(tx: StoreTx, slot: number): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as CompressionDb;
   const rows = await db
     .selectFrom('compression_recent')
     .select(['slot', 'count'])

@@ -9,8 +9,8 @@ import {
 } from '../../../src/plugin/plugin.ts';
 import type { Metrics } from '../../../src/ports/telemetry.ts';
 import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/accounts.ts';
-import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
-import type { Db } from '../store/tables.ts';
+import { KEYS_PER_STATEMENT, rowKeyText } from '../store/row-book.ts';
+import type { CompressionDb } from '../store/tables.ts';
 import { createHashing, type Hashing, isStateTree } from '../trees/hashing.ts';
 import type { NewTree } from '../trees/tree-book.ts';
 import type { TreeSource } from '../trees/tree-reader.ts';
@@ -44,14 +44,14 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
   const { indexer, store, source, known, startSlot, log } = parts;
   const decode = createBlockDecoder(parts.programId, parts.decodeConcurrent);
   const prepared = new WeakMap<ChainBlock, DecodedBlock>();
-  const byKey = new Map(known.flatMap((tree) => namesOf(tree).map((key) => [keyText([key]), tree] as const)));
+  const byKey = new Map(known.flatMap((tree) => namesOf(tree).map((key) => [rowKeyText([key]), tree] as const)));
   let failing: { readonly slot: number; readonly count: number } | null = null;
 
   async function lookUp(decoded: DecodedBlock): Promise<DecodedBlock> {
     const newTrees: NewTree[] = [];
     const foreign: { key: Uint8Array; reason: string }[] = [];
-    for (const key of await unknownTrees(store.read as Db, namedTrees(decoded))) {
-      const found = byKey.get(keyText([key])) ?? (await source.lookUp(key, decoded.slot));
+    for (const key of await unknownTrees(store.read as CompressionDb, namedTrees(decoded))) {
+      const found = byKey.get(rowKeyText([key])) ?? (await source.lookUp(key, decoded.slot));
       if ('foreign' in found) {
         foreign.push({ key, reason: found.foreign });
         log.warn({ tree: encode32(key), reason: found.foreign }, 'a block names a foreign tree');
@@ -89,7 +89,7 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
       await indexer.finalized(tx, slot);
       await parts.conclude?.(tx);
     },
-    addresses: (db, _chain, limit) => treeAddresses(db as Db, limit),
+    addresses: (db, _chain, limit) => treeAddresses(db as CompressionDb, limit),
   };
 }
 
@@ -120,7 +120,7 @@ function withoutEvents(decoded: DecodedBlock): DecodedBlock {
   };
 }
 
-async function unknownTrees(db: Db, keys: readonly Uint8Array[]): Promise<Uint8Array[]> {
+async function unknownTrees(db: CompressionDb, keys: readonly Uint8Array[]): Promise<Uint8Array[]> {
   const known = new Set<string>();
   for (let at = 0; at < keys.length; at += KEYS_PER_STATEMENT) {
     const some = keys.slice(at, at + KEYS_PER_STATEMENT);
@@ -130,17 +130,17 @@ async function unknownTrees(db: Db, keys: readonly Uint8Array[]): Promise<Uint8A
       .where((is) => is.or([is('key', 'in', some), is('queue', 'in', some)]))
       .execute();
     for (const { key, queue } of trees) {
-      known.add(keyText([key]));
-      if (queue !== null) known.add(keyText([queue]));
+      known.add(rowKeyText([key]));
+      if (queue !== null) known.add(rowKeyText([queue]));
     }
     const foreign = await db.selectFrom('compression_foreign').select('key').where('key', 'in', some).execute();
-    for (const { key } of foreign) known.add(keyText([key]));
+    for (const { key } of foreign) known.add(rowKeyText([key]));
   }
-  return keys.filter((key) => !known.has(keyText([key])));
+  return keys.filter((key) => !known.has(rowKeyText([key])));
 }
 
 /** Accounts named by transactions with events: trees, and the output queues of V2. */
-async function treeAddresses(db: Db, limit: number): Promise<string[]> {
+async function treeAddresses(db: CompressionDb, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('compression_trees')
     .select(['key', 'queue', 'type'])

@@ -3,7 +3,7 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { decode, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows, rawQuery } from '../../../src/ports/raw-query.ts';
-import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import {
   after,
   cursor,
@@ -166,7 +166,7 @@ export const getCompressedAccountsByOwner =
   };
 
 /** The place of an account, also of a spent one. */
-async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<OwnerPlace> {
+async function placeOf(db: CompressionDb, owner: Uint8Array, hash: Uint8Array): Promise<OwnerPlace> {
   const row = await db
     .selectFrom('compression_accounts')
     .select(['leaf_index', 'hash'])
@@ -237,7 +237,7 @@ interface OwnerPages {
   /**
    * Any page. `breathe` is called between long queries and may throw to end the search. Errors: -32602 for an unknown cursor.
    */
-  later(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<readonly RecordRow[]>;
+  later(db: CompressionDb, page: OwnerPage, breathe: () => Promise<void>): Promise<readonly RecordRow[]>;
 }
 
 function createOwnerPages(store: Store, version: RecordVersion): OwnerPages {
@@ -276,7 +276,7 @@ const byPlace = (a: OwnerPlace, b: OwnerPlace): number => a.leaf_index - b.leaf_
 const WINDOW = 4_096;
 
 async function search(
-  db: Db,
+  db: CompressionDb,
   { owner, filters, count }: OwnerPage,
   start: OwnerPlace | null,
   breathe: () => Promise<void>,
@@ -303,7 +303,7 @@ async function search(
   }
 }
 
-function places(db: Db, owner: Uint8Array, from: OwnerPlace | null) {
+function places(db: CompressionDb, owner: Uint8Array, from: OwnerPlace | null) {
   const query = db
     .selectFrom('compression_accounts')
     .select(['leaf_index', 'hash'])
@@ -405,7 +405,7 @@ function whichMany(given: {
 type Column = 'hash' | 'address';
 
 /** Accounts by hash, including spent ones. */
-export async function findAccounts(db: Db, hashes: readonly Uint8Array[]): Promise<ByBytes<FullAccount>> {
+export async function findAccounts(db: CompressionDb, hashes: readonly Uint8Array[]): Promise<ByBytes<FullAccount>> {
   const rows =
     hashes.length === 0
       ? []

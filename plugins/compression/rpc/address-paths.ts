@@ -4,11 +4,11 @@ import { equalBytes } from '../../../src/lib/bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import { pieces } from '../store/row-book.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import type { CompressionDb, TreeRow } from '../store/tables.ts';
 import { emptyRoot, freshTree, type Hashing, type IndexedValue, isAddressTree } from '../trees/hashing.ts';
 import type { PathPages } from '../trees/page-book.ts';
 import type { NewTree } from '../trees/tree-book.ts';
-import { invalid, notFound } from './fields.ts';
+import { invalid, recordNotFound } from './fields.ts';
 import { type PathReader, requireProvable } from './path-reader.ts';
 import { type ByBytes, byBytes, distinctBytes } from './records.ts';
 
@@ -34,7 +34,7 @@ interface AddressParts {
  * out of range, -32000 `Tree not found`, -32603 for a tree whose proofs are withheld; DamagedPage; those of the store.
  */
 export async function pathsOfAddresses(
-  db: Db,
+  db: CompressionDb,
   parts: AddressParts,
   asked: readonly AskedAddress[],
 ): Promise<readonly AddressPath[]> {
@@ -62,7 +62,7 @@ export async function pathsOfAddresses(
   return asked.map((one) => paths.get(one)).filter((path) => path !== undefined);
 }
 
-async function inTree(db: Db, reader: PathReader, tree: TreeRow, addresses: readonly Uint8Array[]) {
+async function inTree(db: CompressionDb, reader: PathReader, tree: TreeRow, addresses: readonly Uint8Array[]) {
   requireAddressTree(tree);
   requireProvable(tree);
   await requireNotQueued(db, tree, addresses);
@@ -75,7 +75,7 @@ async function inTree(db: Db, reader: PathReader, tree: TreeRow, addresses: read
 }
 
 function inUnseenTree(unseen: UnseenTree | null, addresses: readonly Uint8Array[]): readonly AddressPath[] {
-  if (unseen === null) throw notFound('Tree not found');
+  if (unseen === null) throw recordNotFound('Tree not found');
   const { tree, values, path } = unseen;
   requireAddressTree(tree);
   const leaves = values.map((value, leaf_index) => ({ ...value, leaf_index }));
@@ -94,7 +94,7 @@ function requireAddressTree({ key, type }: TreeRow): void {
 }
 
 /** A queued address counts as used. */
-async function requireNotQueued(db: Db, tree: TreeRow, addresses: readonly Uint8Array[]): Promise<void> {
+async function requireNotQueued(db: CompressionDb, tree: TreeRow, addresses: readonly Uint8Array[]): Promise<void> {
   if (tree.type !== TREE_TYPE.addressV2) return;
   const queued = await db
     .selectFrom('compression_address_queue')
@@ -125,7 +125,7 @@ const ADDRESSES_PER_STATEMENT = 64;
 
 /** One for each address, in their order. Errors: those of the store; a tree without its first leaf. */
 export async function lowElements(
-  db: Db,
+  db: CompressionDb,
   tree: number,
   addresses: readonly Uint8Array[],
 ): Promise<readonly LowElement[]> {

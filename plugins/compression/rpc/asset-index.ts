@@ -15,7 +15,7 @@ import { CONCURRENT_TREE } from '../indexing/cnft.ts';
 import {
   absentNote,
   type CompressedAssetRow,
-  type Db,
+  type CompressionDb,
   LEAF_STATE,
   NOTES,
   readAtOneSlot,
@@ -45,7 +45,7 @@ export interface AssetIndexParts {
   /** The trees that are followed. */
   readonly trees: readonly Uint8Array[] | 'all';
   /** The newest slot whose block was passed over and is not indexed; null: none. */
-  readonly missingTo: (db: Db) => Promise<number | null>;
+  readonly missingTo: (db: CompressionDb) => Promise<number | null>;
   /** Assets that one read looks for bytes in; tests need few. */
   readonly searchedPerRead?: number;
 }
@@ -125,7 +125,7 @@ export function createCompressedAssets({
 const FIRST_CHANGE = { ascending: true, limit: 1, skip: 0, cursor: null, after: null, before: null } as const;
 
 interface PartParts {
-  readonly db: Db;
+  readonly db: CompressionDb;
   readonly dialect: Store['dialect'];
   readonly tree: number | null;
   readonly missing: number | null;
@@ -191,7 +191,7 @@ const hasBytes = (dialect: Store['dialect'], bytes: Uint8Array) =>
     ? sql<boolean>`(m.body is null or instr(m.body, ${bytes}) > 0)`
     : sql<boolean>`(m.body is null or position(${bytes}::bytea in m.body) > 0)`;
 
-const treeOf = (db: Db, key: Uint8Array) =>
+const treeOf = (db: CompressionDb, key: Uint8Array) =>
   db
     .selectFrom('compression_trees')
     .select(['id', 'status'])
@@ -203,7 +203,7 @@ type Lacking = Pick<TreeRow, 'key' | 'status'>;
 
 /** A tree of these whose assets are not all known, or not all readable. */
 async function lackingTree(
-  db: Db,
+  db: CompressionDb,
   keys: readonly Uint8Array[] | 'all',
   missing: number | null,
 ): Promise<Lacking | null> {
@@ -219,7 +219,7 @@ async function lackingTree(
 }
 
 /** Trees that may have assets: a closed one has none. */
-function treesOf(db: Db, keys: readonly Uint8Array[] | 'all') {
+function treesOf(db: CompressionDb, keys: readonly Uint8Array[] | 'all') {
   const trees = db
     .selectFrom('compression_trees as t')
     .select(['t.key', 't.status'])
@@ -229,7 +229,7 @@ function treesOf(db: Db, keys: readonly Uint8Array[] | 'all') {
 }
 
 async function withheldTree(
-  db: Db,
+  db: CompressionDb,
   keys: readonly Uint8Array[] | 'all',
   missing: number | null,
 ): Promise<Lacking | null> {
@@ -246,7 +246,11 @@ async function withheldTree(
 }
 
 /** A named tree that was not looked up yet. Where the chain had none, there are no assets until a block makes it. */
-async function unplantedTree(db: Db, keys: readonly Uint8Array[], missing: number | null): Promise<Lacking | null> {
+async function unplantedTree(
+  db: CompressionDb,
+  keys: readonly Uint8Array[],
+  missing: number | null,
+): Promise<Lacking | null> {
   const rows = await db
     .selectFrom('compression_trees')
     .select('key')
@@ -262,12 +266,12 @@ async function unplantedTree(db: Db, keys: readonly Uint8Array[], missing: numbe
 }
 
 /** Whether all trees were followed from the first block of the chain on: others may have assets that no block has named since. */
-async function startsWithChain(db: Db): Promise<boolean> {
+async function startsWithChain(db: CompressionDb): Promise<boolean> {
   const from = await readNote(db, NOTES.allTreesFrom);
   return from !== null && Number(from) <= 1;
 }
 
-const rowsOf = (db: Db) =>
+const rowsOf = (db: CompressionDb) =>
   db
     .selectFrom('compression_assets as a')
     .innerJoin('compression_trees as t', 't.id', 'a.tree')
@@ -280,7 +284,7 @@ const distinct = (ids: readonly Uint8Array[]): Uint8Array[] => [
 ];
 
 async function show(
-  db: Db,
+  db: CompressionDb,
   rows: readonly IndexedAssetRow[],
   missing: number | null,
 ): Promise<readonly { readonly id: Uint8Array; readonly shown: CompressedAsset | WithheldAsset }[]> {
@@ -304,7 +308,7 @@ const UNKNOWN = Number.MAX_SAFE_INTEGER;
  * The sequence number from which on every change of a tree up to the newest is known, or one that is not above `least`. An asset that
  * changed last behind it has not changed since, also when the past of the tree is missing.
  */
-async function knownSince(db: Db, tree: number, least: number, missing: number | null): Promise<number> {
+async function knownSince(db: CompressionDb, tree: number, least: number, missing: number | null): Promise<number> {
   let since = UNKNOWN;
   for (let read = 0; read < MAX_CHANGES && since > least; read += CHANGES_PER_READ) {
     const changes = await db
@@ -370,7 +374,7 @@ function assetOf(row: IndexedAssetRow): CompressedAsset | WithheldAsset {
 }
 
 async function changesOf(
-  db: Db,
+  db: CompressionDb,
   { id, leaf_index }: { readonly id: number; readonly leaf_index: number },
   { ascending, limit, skip, cursor, after, before }: ChangesPage,
 ) {

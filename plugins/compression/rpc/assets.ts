@@ -5,9 +5,15 @@ import { type InvalidCode, refusedKey, TOO_MANY_IDS } from '../../../src/ports/c
 import { ASSET_METHODS } from '../../../src/solana/assets/methods.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import * as s from '../../../src/solana/schemas.ts';
-import { type CompressedAssetRow, type Db, LEAF_STATE, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import {
+  type CompressedAssetRow,
+  type CompressionDb,
+  LEAF_STATE,
+  readAtOneSlot,
+  type TreeRow,
+} from '../store/tables.ts';
 import { isLeaf, type PathPages } from '../trees/page-book.ts';
-import { type Fields, invalid, key32, listField, notFound, type ParamField } from './fields.ts';
+import { type Fields, invalid, key32, listField, type ParamField, recordNotFound } from './fields.ts';
 import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from './method.ts';
 import { type DamageGuard, type PathReader, requireProvable } from './path-reader.ts';
 import { distinctBytes } from './records.ts';
@@ -59,7 +65,7 @@ function getAssetProof(parts: AssetParts): RpcMethod {
     result: proofSchema(),
     run: async ({ id, minContextSlot }) => {
       const [found] = await findAtOneSlot(parts, [id], minContextSlot);
-      if (found === undefined) throw notFound('Asset Proof Not Found');
+      if (found === undefined) throw recordNotFound('Asset Proof Not Found');
       return proofOf(parts, found);
     },
   });
@@ -172,7 +178,11 @@ interface AssetPath extends Pick<CompressedAssetRow, 'id' | 'leaf_index' | 'leaf
  * The paths of assets, all in one state of the store, without assets that are unknown or no longer in their tree. Errors: -32603 for a
  * tree whose proofs are withheld; DamagedPage; those of the store.
  */
-async function findAssets(db: Db, reader: PathReader, ids: readonly Uint8Array[]): Promise<readonly AssetPath[]> {
+async function findAssets(
+  db: CompressionDb,
+  reader: PathReader,
+  ids: readonly Uint8Array[],
+): Promise<readonly AssetPath[]> {
   const distinct = distinctBytes(ids);
   if (distinct.length === 0) return [];
   const rows = await db

@@ -231,7 +231,7 @@ export const invalid = (details: string, message?: string) =>
   new RpcError('invalidParams', { details, ...(message === undefined ? {} : { message }) });
 
 /** The requested item does not exist. */
-export const notFound = (detail: string) => new RpcError('notFound', { message: `Record Not Found: ${detail}` });
+export const recordNotFound = (detail: string) => new RpcError('notFound', { message: `Record Not Found: ${detail}` });
 
 export const unavailable = (details: string) => new RpcError('unavailable', { details });
 

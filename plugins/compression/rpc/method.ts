@@ -10,7 +10,7 @@ import {
   type RpcMethod,
   type Store,
 } from '../../../src/plugin/plugin.ts';
-import { type Db, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import type { Completeness } from './completeness.ts';
 import {
   type Fields,
@@ -55,7 +55,7 @@ export interface PlainMethod<F extends Fields> extends MethodTexts, ParamsForm<F
 
 /** The store at one slot. */
 interface At {
-  readonly db: Db;
+  readonly db: CompressionDb;
   readonly slot: number;
 }
 
@@ -265,7 +265,7 @@ export function createSlotWatch({ store, clock, chain, log }: SlotWatchOptions):
 
   async function ask(): Promise<void> {
     isHinted = false;
-    const db = store.read as Db;
+    const db = store.read as CompressionDb;
     const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
     lookedAtMs = clock.monotonic();
     set(head?.slot ?? 0);

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainReader, PluginContext, RpcMethod } from '../../../src/plugin/plugin.ts';
 import type { CompressionConfig } from '../config.ts';
-import type { Db } from '../store/tables.ts';
+import type { CompressionDb } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { knownTrees, type NewTree } from '../trees/tree-book.ts';
 import {
@@ -47,7 +47,7 @@ interface RpcFront {
 }
 
 /** Assembles the methods; `more` and `lists` come from other parts of the plugin. */
-export function createRpcFront(
+export function createCompressionRpc(
   ctx: PluginContext<CompressionConfig>,
   more: readonly MethodFactory[] = [],
   lists: readonly ((parts: MethodParts) => readonly RpcMethod[])[] = [],
@@ -56,7 +56,7 @@ export function createRpcFront(
   const chain = ctx.chain('main');
   const slots = createSlotWatch({ store, clock, chain, log });
   const parts: MethodParts = { store, slots, clock, completeness: createCompleteness({ store, chain, clock }) };
-  const own = accountMethods({ chain, programId: config.programId, trees: knownTrees(config.trees) });
+  const own = compressedAccountMethods({ chain, programId: config.programId, trees: knownTrees(config.trees) });
   return {
     methods: [...[...own, ...more].map((make) => make(parts)), ...lists.flatMap((make) => make(parts))],
     start: slots.start,
@@ -73,7 +73,7 @@ interface AccountMethodsParts {
 }
 
 /** All methods except those about proofs and queues. */
-export function accountMethods(parts: AccountMethodsParts): readonly MethodFactory[] {
+export function compressedAccountMethods(parts: AccountMethodsParts): readonly MethodFactory[] {
   const both = [1, 2] as const;
   return [
     ...both.flatMap((version) => [
@@ -159,7 +159,7 @@ const getIndexerHealth =
         if (chain !== null && tip === null) throw unavailable('the slot of the chain is not known');
         const lagSlots = (tip ?? slot) - slot;
         if (lagSlots > MAX_LAG_SLOTS) throw unavailable(`Node is behind ${lagSlots} slots`);
-        const refused = await (store.read as Db)
+        const refused = await (store.read as CompressionDb)
           .selectFrom('compression_trees')
           .select(['key', 'status'])
           .where('status', 'in', ['gap', 'diverged'])

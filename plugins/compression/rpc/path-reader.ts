@@ -5,7 +5,7 @@ import { lazy } from '../../../src/lib/lazy.ts';
 import { type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
-import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import {
   DAMAGED,
   type LeafPlace,
@@ -14,7 +14,7 @@ import {
   type PathPages,
   type PathTree,
   pageId,
-  readPages,
+  readTreePages,
 } from '../trees/page-book.ts';
 import { withheld } from './fields.ts';
 import { type ByBytes, byBytes } from './records.ts';
@@ -35,12 +35,12 @@ export interface PathReader {
    * The pages of many paths. The trees must have been read in the transaction of `db`. At most one statement per 500 uncached
    * pages. Errors: DamagedPage; those of the store.
    */
-  paths(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[]>;
+  paths(db: CompressionDb, places: readonly LeafPlace[]): Promise<readonly PathPages[]>;
   /**
    * Like `paths`, outside of a transaction: no statement if all pages are in memory, else one per tree. Null when the root of a tree has
    * changed, or when a transaction is cheaper because pages of many trees are missing.
    */
-  pathsNow(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[] | null>;
+  pathsNow(db: CompressionDb, places: readonly LeafPlace[]): Promise<readonly PathPages[] | null>;
 }
 
 /** Trees whose pages are read one by one. */
@@ -109,7 +109,7 @@ export function createPathReader({ store, cache, verify }: PathReaderParts): Pat
   return {
     async paths(db, places) {
       const { missing, accept, paths } = collect(places);
-      const read = await readPages(
+      const read = await readTreePages(
         db,
         missing.flatMap(({ ids }) => [...ids]),
       );
@@ -204,7 +204,7 @@ const REASON = 'page';
 export function createDamageGuard(store: Store, log: Log): DamageGuard {
   async function mark(tree: PathTree): Promise<void> {
     await store.write(async (tx) => {
-      await (tx.db as Db)
+      await (tx.db as CompressionDb)
         .updateTable('compression_trees')
         .set({ status: 'diverged', reason: REASON })
         .where('id', '=', tree.id)
@@ -316,7 +316,7 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
 
   /** Null: a tree has changed since its row was read. */
   async function once(
-    db: Db,
+    db: CompressionDb,
     hashes: readonly Uint8Array[],
     pathsOf: PathReader['pathsNow'],
   ): Promise<FoundLeaves | null> {
@@ -339,7 +339,7 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
 
   async function findAll(hashes: readonly Uint8Array[]): Promise<FoundLeaves> {
     for (let tries = 0; tries < TRIES; tries += 1) {
-      const found = await once(store.read as Db, hashes, reader.pathsNow);
+      const found = await once(store.read as CompressionDb, hashes, reader.pathsNow);
       if (found !== null) return found;
     }
     const { value } = await readAtOneSlot(store, (db) => once(db, hashes, reader.paths));

@@ -3,7 +3,7 @@ import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Log, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
 import { eachSibling, GROUP_LEVELS } from '../../../src/solana/merkle/path.ts';
 import { LIGHT_ADDRESS_TREE } from '../../../src/solana/programs.ts';
-import { type CompressedAccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type CompressedAccountRow, type CompressionDb, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { isLeaf, leadsToRoot, type PathPages } from '../trees/page-book.ts';
 import type { NewTree } from '../trees/tree-book.ts';
@@ -14,7 +14,7 @@ import {
   pathsOfAddresses,
   type UnseenTrees,
 } from './address-paths.ts';
-import { type Fields, key32, listField, notFound, objectOf } from './fields.ts';
+import { type Fields, key32, listField, objectOf, recordNotFound } from './fields.ts';
 import {
   type MethodTexts,
   type ParamsForm,
@@ -56,7 +56,7 @@ export interface ProofParts {
 export async function provenAtOneSlot<T>(
   { store, slots, proofs }: ProofParts,
   minContextSlot: number | null,
-  work: (db: Db) => Promise<T>,
+  work: (db: CompressionDb) => Promise<T>,
 ): Promise<{ readonly slot: number; readonly value: T }> {
   const seen = await proofs.guarded(() =>
     readAtOneSlot(store, (db, slot) => {
@@ -73,7 +73,7 @@ interface TextMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   /** Schema of the list. */
   readonly result: TSchema;
   /** Texts of the items of `value`. */
-  run(params: ParsedParams<F>, db: Db): Promise<readonly string[]>;
+  run(params: ParsedParams<F>, db: CompressionDb): Promise<readonly string[]>;
 }
 
 /** A method that returns a list of proofs as text. */
@@ -100,7 +100,7 @@ export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, vers
       proofs.guarded(async () => {
         const { slot, leaf } = await proofs.finder.find(hash);
         requireIndexed(slot);
-        if (leaf === null) throw version === 1 ? noLeaves(0, 1) : notFound('Account not found');
+        if (leaf === null) throw version === 1 ? noLeaves(0, 1) : recordNotFound('Account not found');
         if (!isProven(leaf, PROVABLE[version])) throw noLeaves(0, 1);
         return { slot, value: new JsonText(proofText(proofs, leaf, version)) };
       }),
@@ -121,7 +121,7 @@ export const getMultipleCompressedAccountProofs = ({ slots, proofs }: ProofParts
         const { slot, leaves } = await proofs.finder.findAll(distinct);
         requireIndexed(slot);
         const found = distinct.flatMap((hash) => leaves.get(hash) ?? []);
-        if (version === 2 && found.length < distinct.length) throw notFound('Account not found');
+        if (version === 2 && found.length < distinct.length) throw recordNotFound('Account not found');
         for (const { tree } of found) requireProvable(tree);
         const proven = found.filter((leaf) => isProven(leaf, PROVABLE[version])).length;
         if (proven < distinct.length) throw noLeaves(proven, distinct.length);
@@ -155,7 +155,11 @@ export function inFirstTree(addresses: readonly Uint8Array[]): readonly AskedAdd
   return addresses.map((address) => ({ address, tree }));
 }
 
-async function proofTexts({ proofs }: ProofParts, db: Db, asked: readonly AskedAddress[]): Promise<readonly string[]> {
+async function proofTexts(
+  { proofs }: ProofParts,
+  db: CompressionDb,
+  asked: readonly AskedAddress[],
+): Promise<readonly string[]> {
   const paths = await pathsOfAddresses(db, proofs, asked);
   return paths.map((path) => proofs.texts.absence(path));
 }
@@ -240,7 +244,10 @@ export interface AccountPath {
 type Provable = 'leaf' | 'account';
 
 /** Existing accounts with their trees. The hashes must be distinct. */
-export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promise<readonly ProvableAccount[]> {
+export async function findProvable(
+  db: CompressionDb,
+  hashes: readonly Uint8Array[],
+): Promise<readonly ProvableAccount[]> {
   const distinct = distinctBytes(hashes);
   if (distinct.length === 0) return [];
   return await db
@@ -259,7 +266,7 @@ export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promi
  * proofs are withheld; DamagedPage; those of the store.
  */
 export async function pathsOfAccounts(
-  db: Db,
+  db: CompressionDb,
   reader: PathReader,
   hashes: readonly Uint8Array[],
 ): Promise<ByBytes<AccountPath>> {
@@ -279,7 +286,7 @@ export async function pathsOfAccounts(
 
 /** Both counts are of distinct hashes. */
 const noLeaves = (got: number, expected: number) =>
-  notFound(`Leaf nodes not found for hashes. Got ${got} hashes. Expected ${expected}.`);
+  recordNotFound(`Leaf nodes not found for hashes. Got ${got} hashes. Expected ${expected}.`);
 
 /** Dependencies of methods with proofs. */
 export interface Proofs {

@@ -5,8 +5,8 @@ import { equalBytes } from '../../../src/lib/bytes.ts';
 import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { EXAMPLES } from '../../../src/solana/schemas.ts';
-import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
-import { invalid, key32, listField, notFound, optional } from './fields.ts';
+import { type CompressionDb, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { invalid, key32, listField, optional, recordNotFound } from './fields.ts';
 import { type MethodParts, plainMethod, requireIndexed, requireSlot } from './method.ts';
 import { requireProvable } from './path-reader.ts';
 import { type ProofParts, provenAtOneSlot } from './proofs.ts';
@@ -67,11 +67,11 @@ export const getQueueElements = (parts: ProofParts): RpcMethod =>
     },
   });
 
-async function read({ proofs }: ProofParts, db: Db, key: Uint8Array, queries: QueueQueries) {
+async function read({ proofs }: ProofParts, db: CompressionDb, key: Uint8Array, queries: QueueQueries) {
   const stored = await db.selectFrom('compression_trees').selectAll().where('key', '=', key).executeTakeFirst();
   const unseen = stored === undefined ? proofs.unseen.find(key) : null;
   const tree = stored ?? unseen?.tree;
-  if (tree === undefined) throw notFound('Tree not found');
+  if (tree === undefined) throw recordNotFound('Tree not found');
   const { outputQueue: output, inputQueue: input, addressQueue } = queries;
   if (output !== null || input !== null) requireKind(tree, TREE_TYPE.stateV2, 'a state tree with queues');
   if (addressQueue !== null) requireKind(tree, TREE_TYPE.addressV2, 'an address tree with a queue');
@@ -183,7 +183,7 @@ export const getQueueInfo = ({ store, slots }: Pick<MethodParts, 'store' | 'slot
     },
   });
 
-async function queueSizes(db: Db, keys: readonly Uint8Array[] | null) {
+async function queueSizes(db: CompressionDb, keys: readonly Uint8Array[] | null) {
   const trees = await db
     .selectFrom('compression_trees')
     .select(['id', 'key', 'queue', 'type'])
@@ -203,7 +203,7 @@ async function queueSizes(db: Db, keys: readonly Uint8Array[] | null) {
 }
 
 async function sizesOf(
-  db: Db,
+  db: CompressionDb,
   { id, type }: Pick<TreeRow, 'id' | 'type'>,
 ): Promise<readonly (readonly [number, number])[]> {
   if (type === TREE_TYPE.addressV2) {

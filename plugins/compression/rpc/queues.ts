@@ -2,8 +2,8 @@ import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { HASH_BYTES, offsetOf, pageKey, pageOf, pathPages } from '../../../src/solana/merkle/path.ts';
-import type { CompressedAccountRow, Db, TreeRow } from '../store/tables.ts';
+import { HASH_BYTES, offsetOf, pageAddressOf, pageKey, pathPages } from '../../../src/solana/merkle/path.ts';
+import type { CompressedAccountRow, CompressionDb, TreeRow } from '../store/tables.ts';
 import { type Hashing, hashChains } from '../trees/hashing.ts';
 import { leafOf, type PageNodes, type PathPages } from '../trees/page-book.ts';
 import { type LowElement, lowElements, type UnseenTree } from './address-paths.ts';
@@ -29,14 +29,14 @@ interface StateQueues {
 
 /** Reads both queues in one state of the store. Errors: -32602; DamagedPage; those of the store. */
 export async function readStateQueues(
-  db: Db,
+  db: CompressionDb,
   reader: PathReader,
   tree: TreeRow,
   queries: { readonly output: QueueQuery | null; readonly input: QueueQuery | null },
 ): Promise<StateQueues> {
   const read = async (
     query: QueueQuery | null,
-    find: (db: Db, tree: number, query: QueueQuery) => Promise<readonly Element[]>,
+    find: (db: CompressionDb, tree: number, query: QueueQuery) => Promise<readonly Element[]>,
     indexOf: (element: Element) => number | null,
   ): Promise<ReadQueue | null> => {
     if (query === null) return null;
@@ -60,7 +60,7 @@ export async function readStateQueues(
 const COLUMNS = ['hash', 'leaf_index', 'nullifier', 'nullifier_index', 'tx_hash'] as const;
 
 /** Conditions are constants in the text: partial indexes are not used with parameters. */
-function findQueued(db: Db, tree: number, { limit, startIndex }: QueueQuery): Promise<Element[]> {
+function findQueued(db: CompressionDb, tree: number, { limit, startIndex }: QueueQuery): Promise<Element[]> {
   const read = (from: number, count: number) =>
     db
       .selectFrom('compression_accounts')
@@ -74,7 +74,7 @@ function findQueued(db: Db, tree: number, { limit, startIndex }: QueueQuery): Pr
   return readInTurns(limit, startIndex ?? 0, read, ({ leaf_index }) => leaf_index);
 }
 
-function findToNullify(db: Db, tree: number, { limit, startIndex }: QueueQuery): Promise<Element[]> {
+function findToNullify(db: CompressionDb, tree: number, { limit, startIndex }: QueueQuery): Promise<Element[]> {
   const read = (from: number, count: number) =>
     db
       .selectFrom('compression_accounts')
@@ -159,7 +159,7 @@ interface ReadAddressQueue {
 
 /** Reads them in one state of the store. Errors: -32602; DamagedPage; those of the store. */
 export async function readAddressQueue(
-  db: Db,
+  db: CompressionDb,
   reader: PathReader,
   tree: TreeRow,
   query: QueueQuery,
@@ -323,7 +323,7 @@ function addPages(byKey: Map<number, PageNodes>, { height, leafIndexes, pages }:
 function nodeFinder({ height, root, zeros }: TreePaths, byKey: ReadonlyMap<number, PageNodes>): NodeAt {
   return (level, position) => {
     if (level === height) return root;
-    const page = byKey.get(pageKey(pageOf(level, position))) ?? null;
+    const page = byKey.get(pageKey(pageAddressOf(level, position))) ?? null;
     const offset = page === null ? level * HASH_BYTES : offsetOf(level, position);
     return (page ?? zeros).subarray(offset, offset + HASH_BYTES);
   };

@@ -4,7 +4,13 @@ import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { PackedRows } from '../../../src/ports/raw-query.ts';
 import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
 import { EXAMPLES } from '../../../src/solana/schemas.ts';
-import { type CompressedAccountRow, type Db, type TokenAccountRow, u64Of, type ValueAtSlot } from '../store/tables.ts';
+import {
+  type CompressedAccountRow,
+  type CompressionDb,
+  type TokenAccountRow,
+  u64Of,
+  type ValueAtSlot,
+} from '../store/tables.ts';
 
 /** 1: methods without a suffix; 2: methods that end in V2. */
 export type RecordVersion = 1 | 2;
@@ -116,7 +122,7 @@ export interface FullAccount
 }
 
 /** All accounts with their trees. */
-export function selectAccounts(db: Db) {
+export function selectAccounts(db: CompressionDb) {
   return db
     .selectFrom('compression_accounts as a')
     .innerJoin('compression_trees as t', 't.id', 'a.tree')

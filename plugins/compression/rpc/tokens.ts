@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/plugin/plugin.ts';
 import { packedRows, type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
-import { type Db, U64_MOST, u64Bytes, u64Of, type ValueAtSlot } from '../store/tables.ts';
+import { type CompressionDb, U64_MOST, u64Bytes, u64Of, type ValueAtSlot } from '../store/tables.ts';
 import { oneAccountFields, whichOne } from './accounts.ts';
 import { after, cursor, key32, limit, optional, pageOf, pageText, unspent, withheld } from './fields.ts';
 import { compressionMethod, type MethodFactory, seenMethod } from './method.ts';
@@ -136,7 +136,7 @@ export const getCompressedTokenAccountBalance = (): MethodFactory =>
     },
   });
 
-async function amountOf(db: Db, hash: Uint8Array): Promise<bigint> {
+async function amountOf(db: CompressionDb, hash: Uint8Array): Promise<bigint> {
   const row = await db
     .selectFrom('compression_token_accounts')
     .select('amount')
@@ -147,7 +147,7 @@ async function amountOf(db: Db, hash: Uint8Array): Promise<bigint> {
 }
 
 /** Databases cannot add these numbers: the balances of the owner, one row per mint, are added here. */
-async function sumOf(db: Db, owner: Uint8Array): Promise<bigint> {
+async function sumOf(db: CompressionDb, owner: Uint8Array): Promise<bigint> {
   let sum = 0n;
   for (let from: Uint8Array | null = null; ; ) {
     let query = db

@@ -3,7 +3,7 @@ import { decode, decode32, encode, encode32, encode64 } from '../../../src/lib/b
 import { parseExact, stringify } from '../../../src/lib/json.ts';
 import { type CallContext, type ChainReader, CodedError, JsonText, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
+import { isCompressedTokenAccount, readTokenAccount } from '../../../src/solana/compression/accounts.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import {
   type CompressionEvent,
@@ -14,7 +14,7 @@ import {
 import { createProgramFinder } from '../../../src/solana/compression/instructions.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { LIGHT_TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
-import { type Db, readAtOneSlot, SUBJECT, type TreeRow, u64Bytes } from '../store/tables.ts';
+import { type CompressionDb, readAtOneSlot, SUBJECT, type TreeRow, u64Bytes } from '../store/tables.ts';
 import { findAccounts } from './accounts.ts';
 import {
   after,
@@ -22,8 +22,8 @@ import {
   invalid,
   key32,
   limit,
-  notFound,
   pageOf,
+  recordNotFound,
   signature64,
   unavailable,
   withheld,
@@ -135,7 +135,11 @@ interface OpenedAccount {
 type KnownTree = Pick<TreeRow, 'key' | 'type' | 'queue' | 'next_tree'>;
 
 /** The accounts that a transaction created, in their original state. Errors: -32002 for an output queue whose tree is unknown. */
-async function openedAccounts(db: Db, outputs: readonly CreatedOutput[], slot: number): Promise<OpenedAccount[]> {
+async function openedAccounts(
+  db: CompressionDb,
+  outputs: readonly CreatedOutput[],
+  slot: number,
+): Promise<OpenedAccount[]> {
   const keys = distinctBytes(outputs.map(({ treeOrQueue }) => treeOrQueue));
   const trees = await treesOf(db, keys);
   const byKey = byBytes(trees, ({ key }) => key);
@@ -173,7 +177,9 @@ async function openedAccounts(db: Db, outputs: readonly CreatedOutput[], slot: n
         next_type: next?.type ?? null,
         next_queue: next?.queue ?? null,
       },
-      tokens: isTokenAccount(account, tokenProgram) ? tokensOf(account.data?.bytes ?? new Uint8Array(0)) : null,
+      tokens: isCompressedTokenAccount(account, tokenProgram)
+        ? tokensOf(account.data?.bytes ?? new Uint8Array(0))
+        : null,
     };
   });
 }
@@ -185,7 +191,7 @@ function ownTree({ tree, treeOrQueue, treeType }: CreatedOutput): KnownTree {
   return { key: tree, type: treeType, queue: treeOrQueue, next_tree: null };
 }
 
-async function treesOf(db: Db, keys: readonly Uint8Array[]): Promise<KnownTree[]> {
+async function treesOf(db: CompressionDb, keys: readonly Uint8Array[]): Promise<KnownTree[]> {
   if (keys.length === 0) return [];
   return await db
     .selectFrom('compression_trees')
@@ -204,7 +210,11 @@ function tokensOf(data: Uint8Array): RecordedTokens | null {
 const MAX_NAMED = 8;
 
 /** The accounts that a transaction spent. The transaction contains only their hashes. Errors: -32002 when one is not indexed. */
-async function closedAccounts(db: Db, inputs: readonly Uint8Array[], version: RecordVersion): Promise<object[]> {
+async function closedAccounts(
+  db: CompressionDb,
+  inputs: readonly Uint8Array[],
+  version: RecordVersion,
+): Promise<object[]> {
   const hashes = distinctBytes(inputs);
   if (hashes.length === 0) return [];
   const accounts = await findAccounts(db, hashes);
@@ -257,7 +267,7 @@ async function fetchTransaction(
   if (chain === null) throw unavailable('no Solana upstream is configured');
   const options = { encoding: 'base64', commitment: 'confirmed', maxSupportedTransactionVersion: MAX_VERSION };
   const text = await ask(chain, [signature, options], asker);
-  if (text === 'null') throw notFound('Transaction not found');
+  if (text === 'null') throw recordNotFound('Transaction not found');
   return { text, block: read(text) };
 }
 
@@ -294,7 +304,7 @@ export const getCompressionSignaturesForAccount = (): MethodFactory =>
         .select(['slot_created', 'created_by', 'slot_spent', 'spent_by'])
         .where('hash', '=', hash)
         .executeTakeFirst();
-      if (row === undefined) throw notFound('Account not found');
+      if (row === undefined) throw recordNotFound('Account not found');
       const places: SignaturePlace[] = [{ slot: row.slot_created, signature: row.created_by }];
       if (row.slot_spent !== null && row.spent_by !== null)
         places.push({ slot: row.slot_spent, signature: row.spent_by });
@@ -388,7 +398,11 @@ export const getLatestNonVotingSignatures = (): MethodFactory =>
     },
   });
 
-async function compressionTransactions(db: Db, from: SignaturePlace | null, count: number): Promise<Failing[]> {
+async function compressionTransactions(
+  db: CompressionDb,
+  from: SignaturePlace | null,
+  count: number,
+): Promise<Failing[]> {
   const query = db
     .selectFrom('compression_transactions')
     .selectAll()
@@ -402,7 +416,7 @@ async function compressionTransactions(db: Db, from: SignaturePlace | null, coun
 }
 
 /** A row holds the transactions of a block, so the position is searched in the first row. */
-async function recentTransactions(db: Db, from: SignaturePlace | null, count: number): Promise<Timed[]> {
+async function recentTransactions(db: CompressionDb, from: SignaturePlace | null, count: number): Promise<Timed[]> {
   let query = db.selectFrom('compression_recent').select(['slot', 'body', 'block_time']).orderBy('slot', 'desc');
   if (from !== null) query = query.where('slot', '<=', from.slot);
   const found: Timed[] = [];
@@ -427,7 +441,7 @@ interface SignatureRecord {
 }
 
 /** Signatures with the times of their blocks, in the same order. */
-async function signatureRecords(db: Db, places: readonly SignaturePlace[]): Promise<SignatureRecord[]> {
+async function signatureRecords(db: CompressionDb, places: readonly SignaturePlace[]): Promise<SignatureRecord[]> {
   const times = await blockTimes(
     db,
     places.map(({ slot }) => slot),
@@ -439,7 +453,7 @@ async function signatureRecords(db: Db, places: readonly SignaturePlace[]): Prom
   }));
 }
 
-async function blockTimes(db: Db, slots: readonly number[]): Promise<Map<number, number | null>> {
+async function blockTimes(db: CompressionDb, slots: readonly number[]): Promise<Map<number, number | null>> {
   const distinct = [...new Set(slots)];
   const rows =
     distinct.length === 0

@@ -2,7 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling, HASH_BYTES } from '../../../src/solana/merkle/path.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import type { CompressionDb, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import type { PathPages } from '../trees/page-book.ts';
 import { type AddressPath, type AskedAddress, pathsOfAddresses } from './address-paths.ts';
@@ -60,7 +60,7 @@ export const getValidityProof = (parts: ValidityParts): RpcMethod =>
 
 async function prepareV1(
   { proofs }: ValidityParts,
-  db: Db,
+  db: CompressionDb,
   hashes: readonly Uint8Array[],
   addresses: readonly AskedAddress[],
 ) {
@@ -149,7 +149,7 @@ export const getValidityProofV2 = (parts: ValidityParts): RpcMethod =>
 
 async function prepareV2(
   { proofs }: ValidityParts,
-  db: Db,
+  db: CompressionDb,
   hashes: readonly Uint8Array[],
   addresses: readonly AskedAddress[],
 ) {
@@ -173,7 +173,7 @@ async function prepareV2(
 }
 
 /** Errors: -32602 when one is unknown or spent, -32603 for a tree whose proofs are withheld. */
-async function unspentAccounts(db: Db, hashes: readonly Uint8Array[]) {
+async function unspentAccounts(db: CompressionDb, hashes: readonly Uint8Array[]) {
   const rows = await findProvable(db, hashes);
   const accounts = byBytes(
     rows.filter(({ spent }) => spent === 0),
@@ -216,7 +216,10 @@ function addressEntry({ address, tree }: AddressPath, next: NextTree) {
 }
 
 /** Few trees have a successor, so this mostly reads nothing. */
-async function nextTrees(db: Db, paths: readonly AddressPath[]): Promise<(key: Uint8Array | null) => NextTree> {
+async function nextTrees(
+  db: CompressionDb,
+  paths: readonly AddressPath[],
+): Promise<(key: Uint8Array | null) => NextTree> {
   const keys = distinctBytes(paths.flatMap(({ tree }) => (tree.next_tree === null ? [] : [tree.next_tree])));
   const rows =
     keys.length === 0

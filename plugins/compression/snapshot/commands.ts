@@ -21,7 +21,7 @@ import { callPeer } from '../../../src/runtime/call-peer.ts';
 import { addressesOf } from '../chain/repair.ts';
 import { COMPRESSION_COMMANDS, DEFAULT_PORT } from '../command-list.ts';
 import type { CompressionConfig } from '../config.ts';
-import type { Db } from '../store/tables.ts';
+import type { CompressionDb } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { readLightTrees, type TreeReader } from '../trees/tree-reader.ts';
 import { type LoadedSnapshot, loadSnapshot } from './load.ts';
@@ -95,7 +95,7 @@ async function load(parts: SnapshotCommandParts, options: Options, io: CommandIo
         async also(tx, header, headSlot) {
           // Rows above the snapshot are deleted, but the cursor stays: that range is requested again.
           if (headSlot === null || headSlot <= header.slot || gaps === null) return;
-          const addresses = (await readLightTrees(tx.db as Db)).flatMap(addressesOf);
+          const addresses = (await readLightTrees(tx.db as CompressionDb)).flatMap(addressesOf);
           const range = { fromSlot: header.slot + 1, toSlot: headSlot };
           await gaps.request(tx, { chain: 'main', processor, ...range, addresses });
         },

@@ -8,9 +8,9 @@ import type { SqlValue } from '../../../src/ports/store.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { pathPages, zeroHashes } from '../../../src/solana/merkle/path.ts';
-import { type Db, NOTES, type TreeRow } from '../store/tables.ts';
+import { type CompressionDb, NOTES, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import { DAMAGED, leadsToRoot, pageId, readPages } from '../trees/page-book.ts';
+import { DAMAGED, leadsToRoot, pageId, readTreePages } from '../trees/page-book.ts';
 import type { TreeReader } from '../trees/tree-reader.ts';
 import {
   DIGEST_BYTES,
@@ -22,7 +22,7 @@ import {
   type SnapshotHeader,
   snapshotTables,
   type TableHeader,
-  unpackRows,
+  unpackSqlRows,
 } from './save.ts';
 
 export interface LoadParts {
@@ -129,7 +129,7 @@ const wrong = ({ key, seq }: TreeRow, how: string) =>
 
 /** Returns the newest slot of the removed rows. */
 async function makeRoom({ replaces }: LoadParts, { db }: StoreTx): Promise<number | null> {
-  const own = db as Db;
+  const own = db as CompressionDb;
   const head = await own.selectFrom('compression_head').select('slot').executeTakeFirst();
   if (!replaces && head !== undefined)
     throw new CodedError('COMPRESSION_SNAPSHOT_IN_USE', 'the store holds compressed accounts already; see --replace', {
@@ -151,14 +151,14 @@ async function insert(tx: StoreTx, { table, rows }: RowsPiece): Promise<number> 
 /** A random leaf of each tree must lead to the root. */
 async function foldOneEach({ hashing, random }: LoadParts, tx: StoreTx): Promise<void> {
   const keccak = createKeccakPairs();
-  for (const tree of await (tx.db as Db).selectFrom('compression_trees').selectAll().execute()) {
+  for (const tree of await (tx.db as CompressionDb).selectFrom('compression_trees').selectAll().execute()) {
     if (tree.status === 'diverged') continue;
     const isLight = LIGHT_TYPES.has(tree.type);
     const hasher = isLight ? hashing.poseidon : keccak;
     const zeros = isLight ? hashing.zeros : zeroHashes(keccak, tree.height);
     const leafIndex = Math.floor(random.float() * Math.max(1, tree.next_index));
     const ids = pathPages(tree.height, leafIndex).map((key) => pageId(tree.id, key));
-    const pages = await readPages(tx.db as Db, ids);
+    const pages = await readTreePages(tx.db as CompressionDb, ids);
     const path = ids.map((id) => pages.get(id) ?? null);
     if (path.some((nodes) => nodes === DAMAGED)) throw wrong(tree, 'is above a damaged page');
     const nodes = path.map((page) => (page === DAMAGED ? null : page));
@@ -207,7 +207,7 @@ async function* readSnapshot(file: string): AsyncGenerator<RowsPiece> {
       at += 5 + content.length;
       if (kind === RECORD.table) table = jsonOf<TableHeader>(content);
       else if (kind === RECORD.rows && table !== null) {
-        const piece: RowsPiece = { table, rows: unpackRows(content, table.columns.length) };
+        const piece: RowsPiece = { table, rows: unpackSqlRows(content, table.columns.length) };
         rows += piece.rows.length;
         yield piece;
       } else if (kind === RECORD.end) {

@@ -17,7 +17,15 @@ import type { SqlValue } from '../../../src/ports/store.ts';
 import type { CompressionConfig } from '../config.ts';
 import { createPeriodicWork } from '../repeat.ts';
 import { UNDONE } from '../store/row-book.ts';
-import { type Db, migrations, NOTES, readAtOneSlot, readNote, type Tables, writeNote } from '../store/tables.ts';
+import {
+  type CompressionDb,
+  type CompressionTables,
+  migrations,
+  NOTES,
+  readAtOneSlot,
+  readNote,
+  writeNote,
+} from '../store/tables.ts';
 
 export interface KeeperParts {
   readonly store: Store;
@@ -49,7 +57,7 @@ export function createSnapshotKeeper(parts: KeeperParts): SnapshotKeeper {
 
   async function save(signal: AbortSignal, dueAfter: number): Promise<void> {
     if (folder === null) return;
-    const head = await headSlot(store.read as Db);
+    const head = await headSlot(store.read as CompressionDb);
     if (lastSlot === null) lastSlot = (await listSnapshots(folder))[0]?.slot ?? 0;
     if (head < lastSlot + dueAfter) return;
     const saved = await saveNow(parts, folder, signal);
@@ -82,13 +90,13 @@ export function createSnapshotKeeper(parts: KeeperParts): SnapshotKeeper {
 
 const NEVER_MS = 2_000_000_000;
 
-const headSlot = async (db: Db): Promise<number> =>
+const headSlot = async (db: CompressionDb): Promise<number> =>
   (await db.selectFrom('compression_head').select('slot').executeTakeFirst())?.slot ?? 0;
 
 /** Stored, because a stopped daemon must know the chain of its rows. */
 async function noteGenesis({ store, genesisHash }: Pick<KeeperParts, 'store' | 'genesisHash'>): Promise<void> {
   const hash = await genesisHash();
-  if (hash === null || (await readNote(store.read as Db, NOTES.genesisHash)) === hash) return;
+  if (hash === null || (await readNote(store.read as CompressionDb, NOTES.genesisHash)) === hash) return;
   await store.write((tx) => writeNote(tx, NOTES.genesisHash, hash));
 }
 
@@ -98,7 +106,7 @@ export async function saveNow(
   folder: string,
   signal: AbortSignal,
 ): Promise<SavedSnapshot | null> {
-  const genesisHash = await readNote(store.read as Db, NOTES.genesisHash);
+  const genesisHash = await readNote(store.read as CompressionDb, NOTES.genesisHash);
   if (genesisHash === null) return null;
   const blockhash = async (slot: number): Promise<string | null> => {
     const params = [slot, { transactionDetails: 'none', rewards: false, maxSupportedTransactionVersion: 1 }];
@@ -174,7 +182,7 @@ export async function saveSnapshot(parts: SaveParts, folder: string): Promise<Sa
 
 async function writeState(
   { header, blockhash, signal }: SaveParts,
-  db: Db,
+  db: CompressionDb,
   slot: number,
   handle: FileHandle,
 ): Promise<Omit<SavedSnapshot, 'file' | 'slot'> | null> {
@@ -207,7 +215,7 @@ async function writeState(
 }
 
 /** All rows in the order of their keys. */
-async function* piecesOf(db: Db, table: SnapshotTable): AsyncGenerator<SqlValue[][]> {
+async function* piecesOf(db: CompressionDb, table: SnapshotTable): AsyncGenerator<SqlValue[][]> {
   const columns = sql.join(table.columns.map((column) => sql.ref(column)));
   const key = sql.join(table.key.map((column) => sql.ref(column)));
   let last: readonly SqlValue[] | null = null;
@@ -315,7 +323,7 @@ function packValue(value: SqlValue): Uint8Array[] {
 }
 
 /** Rows with the given number of columns. Errors: COMPRESSION_SNAPSHOT_DAMAGED. */
-export function unpackRows(content: Buffer, columns: number): SqlValue[][] {
+export function unpackSqlRows(content: Buffer, columns: number): SqlValue[][] {
   const rows: SqlValue[][] = [];
   let at = 0;
   const take = (count: number): Buffer => {
@@ -343,7 +351,7 @@ export const damaged = (why: string, cause?: unknown) =>
 
 /** A table in a snapshot. */
 export interface SnapshotTable {
-  readonly name: keyof Tables;
+  readonly name: keyof CompressionTables;
   /** Order of the rows; indexed. */
   readonly key: readonly string[];
   readonly columns: readonly string[];

@@ -1,7 +1,7 @@
 import { CompiledQuery } from 'kysely';
 import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
-import type { CompressedAccountRow, Tables, TokenAccountRow, TreeRow } from './tables.ts';
+import type { CompressedAccountRow, CompressionTables, TokenAccountRow, TreeRow } from './tables.ts';
 
 /** The row before this transaction; null: it did not exist. */
 export interface RowChange<Row> {
@@ -41,7 +41,7 @@ interface RowEntry<Row> {
 }
 
 /** Name of a key; the columns of a table's key have fixed lengths, or are numbers. */
-export function keyText(key: readonly SqlValue[]): string {
+export function rowKeyText(key: readonly SqlValue[]): string {
   let text = '';
   for (const part of key) text += part instanceof Uint8Array ? latin1(part) : `${part}/`;
   return text;
@@ -56,14 +56,14 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: RowShape<R
   const keyValues = (row: Row): readonly SqlValue[] => shape.key.map((column) => row[column] as SqlValue);
 
   function known(key: readonly SqlValue[]): RowEntry<Row> {
-    const entry = entries.get(keyText(key));
+    const entry = entries.get(rowKeyText(key));
     if (entry === undefined) throw new Error(`a row of ${shape.name} was requested that was not loaded`);
     return entry;
   }
   const adopt = (rows: readonly Row[]) => {
     for (const row of rows) {
       const key = keyValues(row);
-      const name = keyText(key);
+      const name = rowKeyText(key);
       if (!entries.has(name)) entries.set(name, { key, before: row, now: row });
     }
   };
@@ -71,7 +71,7 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: RowShape<R
     async load(keys) {
       const missing = new Map<string, readonly SqlValue[]>();
       for (const key of keys) {
-        const name = keyText(key);
+        const name = rowKeyText(key);
         if (!entries.has(name)) missing.set(name, key);
       }
       adopt(await withKeys<Row>(tx, shape, 'select *', [...missing.values()]));
@@ -79,10 +79,10 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: RowShape<R
     },
     adopt,
     get: (...key) => known(key).now,
-    peek: (...key) => entries.get(keyText(key))?.now,
+    peek: (...key) => entries.get(rowKeyText(key))?.now,
     put(row) {
       const key = keyValues(row);
-      const name = keyText(key);
+      const name = rowKeyText(key);
       const entry = entries.get(name);
       if (entry === undefined) entries.set(name, { key, before: null, now: row });
       else entry.now = row;
@@ -133,7 +133,7 @@ function sortKey([first, second]: readonly SqlValue[]): string {
 
 /** How the rows of a table are found, written and restored. */
 export interface RowShape<Row> {
-  readonly name: keyof Tables;
+  readonly name: keyof CompressionTables;
   readonly key: readonly (keyof Row & string)[];
   /** The other columns that may change once a row exists. */
   readonly mutable: readonly (keyof Row & string)[];
@@ -143,12 +143,12 @@ export interface RowShape<Row> {
   readonly blind?: true;
 }
 
-const shape = <Name extends keyof Tables>(
+const shape = <Name extends keyof CompressionTables>(
   name: Name,
-  key: readonly (keyof Tables[Name] & string)[],
-  mutable: readonly (keyof Tables[Name] & string)[],
-  fixed: readonly (keyof Tables[Name] & string)[] = [],
-): RowShape<Tables[Name]> => ({ name, key, mutable, fixed });
+  key: readonly (keyof CompressionTables[Name] & string)[],
+  mutable: readonly (keyof CompressionTables[Name] & string)[],
+  fixed: readonly (keyof CompressionTables[Name] & string)[] = [],
+): RowShape<CompressionTables[Name]> => ({ name, key, mutable, fixed });
 
 export const TREES: RowShape<TreeRow> = shape(
   'compression_trees',
@@ -174,7 +174,7 @@ export const ACCOUNTS: RowShape<CompressedAccountRow> = shape(
   ],
 );
 
-export const TOKEN_ACCOUNTS: RowShape<TokenAccountRow> = shape(
+export const TOKEN_ACCOUNT_ROWS: RowShape<TokenAccountRow> = shape(
   'compression_token_accounts',
   ['hash'],
   ['spent'],
@@ -200,7 +200,7 @@ export const ASSETS = shape(
   ],
 );
 export const METADATA = shape('compression_metadata', ['hash'], ['body']);
-export const CHANGES = blind(
+export const CHANGE_ROWS = blind(
   shape('compression_changes', ['tree', 'seq'], ['leaf_index', 'slot', 'signature', 'operation']),
 );
 export const ROOTS = shape('compression_roots', ['tree', 'seq'], ['root', 'slot']);
@@ -215,7 +215,7 @@ export const UNDONE: readonly RowShape<never>[] = [
   TREES,
   FOREIGN,
   ACCOUNTS,
-  TOKEN_ACCOUNTS,
+  TOKEN_ACCOUNT_ROWS,
   BALANCES,
   TOKEN_BALANCES,
   EARLY_SPENDS,
@@ -230,7 +230,7 @@ export const UNDONE: readonly RowShape<never>[] = [
   HEAD,
   ASSETS,
   METADATA,
-  CHANGES,
+  CHANGE_ROWS,
 ] as unknown as readonly RowShape<never>[];
 
 /** Rows per statement: few distinct statement texts, within the limits of the engines. */

@@ -117,7 +117,7 @@ export interface CompressedAssetRow {
 /** The kind of key that a list of signatures belongs to. */
 export const SUBJECT = { owner: 1, address: 2, tokenOwner: 3 } as const;
 
-export interface Tables {
+export interface CompressionTables {
   compression_trees: TreeRow;
   /** Keys that are not our trees. */
   compression_foreign: { key: Uint8Array; slot: number; reason: string };
@@ -169,7 +169,7 @@ export interface Tables {
 }
 
 /** Query handle with the tables of the plugin. */
-export type Db = Queries<Tables>;
+export type CompressionDb = Queries<CompressionTables>;
 
 /** What was read, and the slot of the state of the store that it was read in. */
 export interface ValueAtSlot<T = unknown> {
@@ -181,10 +181,10 @@ export interface ValueAtSlot<T = unknown> {
 /** Runs queries on one snapshot of the store and returns its slot. Errors: those of the store and of `work`. */
 export async function readAtOneSlot<T>(
   store: Store,
-  work: (db: Db, slot: number) => Promise<T>,
+  work: (db: CompressionDb, slot: number) => Promise<T>,
 ): Promise<ValueAtSlot<T>> {
   return await store.read.transaction().execute(async (transaction) => {
-    const db = transaction as Db;
+    const db = transaction as CompressionDb;
     const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
     const slot = head?.slot ?? 0;
     return { slot, value: await work(db, slot) };
@@ -224,13 +224,13 @@ export const READ = 'read';
 
 export const verifyNote = (tree: number): string => `${DOUBT}${tree}`;
 
-export async function readNote(db: Db, name: string): Promise<string | null> {
+export async function readNote(db: CompressionDb, name: string): Promise<string | null> {
   const row = await db.selectFrom('compression_notes').select('value').where('name', '=', name).executeTakeFirst();
   return row?.value ?? null;
 }
 
 export async function writeNote({ db }: StoreTx, name: string, value: string): Promise<void> {
-  await (db as Db)
+  await (db as CompressionDb)
     .insertInto('compression_notes')
     .values({ name, value })
     .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
@@ -238,7 +238,7 @@ export async function writeNote({ db }: StoreTx, name: string, value: string): P
 }
 
 export async function dropNote({ db }: StoreTx, name: string): Promise<void> {
-  await (db as Db).deleteFrom('compression_notes').where('name', '=', name).execute();
+  await (db as CompressionDb).deleteFrom('compression_notes').where('name', '=', name).execute();
 }
 
 /** Names of types that differ between the engines. */

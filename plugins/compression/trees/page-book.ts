@@ -5,7 +5,7 @@ import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset, pathPages } from '../
 import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import type { LeafChange, UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';
 import { pieces } from '../store/row-book.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import type { CompressionDb, TreeRow } from '../store/tables.ts';
 
 /** Previous nodes of a page; `isNew`: the page did not exist. */
 export interface PageUndo {
@@ -49,7 +49,7 @@ export function createPageBook(tx: StoreTx): PageBook {
       for (const { id, height, leaves } of trees)
         for (const { index } of leaves)
           for (const key of pathPages(height, index)) if (!pages.has(pageId(id, key))) ids.add(pageId(id, key));
-      const found = await readPages(tx.db as Db, [...ids]);
+      const found = await readTreePages(tx.db as CompressionDb, [...ids]);
       for (const id of ids) {
         const nodes = found.get(id) ?? null;
         if (nodes === DAMAGED) damaged.add(treeOfPage(id));
@@ -100,10 +100,10 @@ export async function restorePages(tx: StoreTx, undo: readonly PageUndo[]): Prom
   const damaged = new Set<number>();
   const gone = undo.flatMap(({ id, isNew }) => (isNew ? [id] : []));
   for (const piece of pieces(gone))
-    await (tx.db as Db).deleteFrom('compression_pages').where('id', 'in', piece).execute();
+    await (tx.db as CompressionDb).deleteFrom('compression_pages').where('id', 'in', piece).execute();
   const patched = undo.filter(({ isNew }) => !isNew);
-  const found = await readPages(
-    tx.db as Db,
+  const found = await readTreePages(
+    tx.db as CompressionDb,
     patched.map(({ id }) => id),
   );
   const restored: { readonly id: number; readonly nodes: Uint8Array }[] = [];
@@ -160,7 +160,10 @@ export function openPage(stored: Uint8Array): Uint8Array | typeof DAMAGED {
 /**
  * Reads and checks pages by id, 500 per statement. Omits pages that do not exist: they are empty.
  */
-export async function readPages(db: Db, ids: readonly number[]): Promise<Map<number, Uint8Array | typeof DAMAGED>> {
+export async function readTreePages(
+  db: CompressionDb,
+  ids: readonly number[],
+): Promise<Map<number, Uint8Array | typeof DAMAGED>> {
   const pages = new Map<number, Uint8Array | typeof DAMAGED>();
   for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
     const rows = await db

@@ -2,9 +2,9 @@ import type { Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import type { CompressionDb, TreeRow } from '../store/tables.ts';
 import { emptyRoot, type Hashing, hashIndexedLeaves, isStateTree } from './hashing.ts';
-import { DAMAGED, pageId, pageRange, readPages, writePages } from './page-book.ts';
+import { DAMAGED, pageId, pageRange, readTreePages, writePages } from './page-book.ts';
 
 interface RebuildParts {
   readonly store: Store;
@@ -32,7 +32,7 @@ export async function rebuildTree(
     const from: number = next;
     signal.throwIfAborted();
     const done = await store.write(async (tx) => {
-      const db = tx.db as Db;
+      const db = tx.db as CompressionDb;
       if (!(await isStill(db, tree))) return null;
       if (isFirst) await begin(tx, tree.id);
       else if (!(await isNoted(db, tree.id))) return null;
@@ -47,7 +47,7 @@ export async function rebuildTree(
   return root;
 }
 
-async function isStill(db: Db, { id, seq }: TreeRow): Promise<boolean> {
+async function isStill(db: CompressionDb, { id, seq }: TreeRow): Promise<boolean> {
   const row = await db
     .selectFrom('compression_trees')
     .select(['seq', 'status'])
@@ -60,20 +60,20 @@ async function isStill(db: Db, { id, seq }: TreeRow): Promise<boolean> {
 const noteOf = (id: number): string => `${REBUILD_NOTE}${id}`;
 
 async function begin(tx: StoreTx, id: number): Promise<void> {
-  await removePages(tx.db as Db, id);
+  await removePages(tx.db as CompressionDb, id);
   await tx.insertMany('compression_notes', ['name', 'value'], [[noteOf(id), '']], 'ignore');
 }
 
-async function isNoted(db: Db, id: number): Promise<boolean> {
+async function isNoted(db: CompressionDb, id: number): Promise<boolean> {
   const note = db.selectFrom('compression_notes').select('name').where('name', '=', noteOf(id));
   return (await note.executeTakeFirst()) !== undefined;
 }
 
-async function forget(db: Db, id: number): Promise<void> {
+async function forget(db: CompressionDb, id: number): Promise<void> {
   await db.deleteFrom('compression_notes').where('name', '=', noteOf(id)).execute();
 }
 
-async function removePages(db: Db, id: number): Promise<void> {
+async function removePages(db: CompressionDb, id: number): Promise<void> {
   const { from, to } = pageRange(id);
   await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
 }
@@ -82,7 +82,7 @@ async function rebuildSlices(tx: StoreTx, hashing: Hashing, tree: TreeRow, fromI
   let root: Uint8Array | null = null;
   let next = fromIndex;
   for (let slice = 0; slice < SLICES_PER_WRITE; slice += 1) {
-    const leaves = await readStoredLeaves(tx.db as Db, hashing, tree, next, LEAVES_AT_ONCE);
+    const leaves = await readStoredLeaves(tx.db as CompressionDb, hashing, tree, next, LEAVES_AT_ONCE);
     const last = leaves.at(-1);
     if (last === undefined) return { next: null, root };
     root = await setLeaves(tx, hashing, tree, leaves);
@@ -98,7 +98,7 @@ async function setLeaves(
   leaves: readonly LeafChange[],
 ): Promise<Uint8Array> {
   const ids = new Set(leaves.flatMap(({ index }) => pathPages(height, index).map((key) => pageId(id, key))));
-  const stored = await readPages(tx.db as Db, [...ids]);
+  const stored = await readTreePages(tx.db as CompressionDb, [...ids]);
   const page = (key: number): Uint8Array | null => {
     const nodes = stored.get(pageId(id, key)) ?? null;
     // This rebuild wrote the page.
@@ -119,7 +119,7 @@ async function setLeaves(
  * updates up to the tree's sequence number count. Errors: those of the store.
  */
 export async function readStoredLeaves(
-  db: Db,
+  db: CompressionDb,
   hashing: Hashing,
   tree: Pick<TreeRow, 'id' | 'type' | 'seq'>,
   fromIndex: number,
@@ -145,7 +145,7 @@ export async function readStoredLeaves(
 }
 
 async function indexedLeaves(
-  db: Db,
+  db: CompressionDb,
   { poseidon }: Hashing,
   { id, type }: Pick<TreeRow, 'id' | 'type'>,
   fromIndex: number,

@@ -4,8 +4,15 @@ import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { LIGHT_ADDRESS_TREE, LIGHT_STATE_QUEUE, LIGHT_STATE_TREE } from '../../../src/solana/programs.ts';
 import type { DeclaredTree } from '../config.ts';
-import { createRowBook, INDEXED_LEAVES, KEYS_PER_STATEMENT, keyText, type RowBook, TREES } from '../store/row-book.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import {
+  createRowBook,
+  INDEXED_LEAVES,
+  KEYS_PER_STATEMENT,
+  type RowBook,
+  rowKeyText,
+  TREES,
+} from '../store/row-book.ts';
+import type { CompressionDb, TreeRow } from '../store/tables.ts';
 import { emptyRoot, freshTree, type Hashing } from './hashing.ts';
 import { createPageBook, type PageBook } from './page-book.ts';
 
@@ -58,14 +65,14 @@ const INSERT_LOCK = 7_036_874_418;
 export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookParts): TreeBook {
   const names = new Map<string, number>();
   const name = (row: TreeRow) => {
-    if (row.queue !== null) names.set(keyText([row.queue]), row.id);
-    names.set(keyText([row.key]), row.id);
+    if (row.queue !== null) names.set(rowKeyText([row.queue]), row.id);
+    names.set(rowKeyText([row.key]), row.id);
   };
   const book: TreeBook = {
     async load(keys, statuses = []) {
       // Other processes change the state of trees too: rows read here are locked, because they are written back whole.
       const read = () => {
-        const query = (tx.db as Db).selectFrom('compression_trees').selectAll();
+        const query = (tx.db as CompressionDb).selectFrom('compression_trees').selectAll();
         return tx.dialect === 'postgres' ? query.forUpdate() : query;
       };
       for (let at = 0; at < keys.length; at += KEYS_PER_STATEMENT) {
@@ -83,7 +90,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
       for (const row of trees.rows()) name(row);
     },
     find(key) {
-      const id = names.get(keyText([key]));
+      const id = names.get(rowKeyText([key]));
       return id === undefined ? null : trees.get(id);
     },
     byId(id) {
@@ -102,13 +109,13 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
         await book.load(missingOf(fresh).map(({ key }) => key));
       }
       const missing = missingOf(fresh);
-      const last = await (tx.db as Db)
+      const last = await (tx.db as CompressionDb)
         .selectFrom('compression_trees')
         .select((is) => is.fn.max('id').as('id'))
         .executeTakeFirst();
       let id = Math.max(0, last?.id ?? 0, ...ids.values(), ...Array.from(trees.rows(), (row) => row.id));
       for (const tree of missing) {
-        const row = await plant(tree, ids.get(keyText([tree.key])) ?? ++id);
+        const row = await plant(tree, ids.get(rowKeyText([tree.key])) ?? ++id);
         trees.put(row);
         name(row);
       }
@@ -120,7 +127,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
   function missingOf(fresh: readonly NewTree[]): readonly NewTree[] {
     const known = new Set<string>();
     return fresh.filter(({ key }) => {
-      const text = keyText([key]);
+      const text = rowKeyText([key]);
       const isNew = !known.has(text) && book.find(key) === null;
       known.add(text);
       return isNew;

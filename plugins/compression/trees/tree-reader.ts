@@ -18,7 +18,7 @@ import {
   TREE_HEADER_BYTES,
 } from '../../../src/solana/compression/tree-accounts.ts';
 import { LIGHT_COMPRESSION_PROGRAM, LIGHT_GROUP } from '../../../src/solana/programs.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import type { CompressionDb, TreeRow } from '../store/tables.ts';
 import type { NewTree } from './tree-book.ts';
 
 const HASH_BYTES = 32;
@@ -244,7 +244,7 @@ export function createSliceReader(chain: ChainReader, commitment: 'confirmed' | 
 export const sliceBytes = ({ data }: AccountReply): Uint8Array => Uint8Array.from(Buffer.from(data[0], 'base64'));
 
 /** The Light trees, by id. */
-export async function readLightTrees(db: Db): Promise<TreeRow[]> {
+export async function readLightTrees(db: CompressionDb): Promise<TreeRow[]> {
   return await db
     .selectFrom('compression_trees')
     .selectAll()
@@ -255,7 +255,7 @@ export async function readLightTrees(db: Db): Promise<TreeRow[]> {
 
 /** Reads a tree and locks its row until the transaction ends, so that the indexer does not overwrite it. */
 export async function lockTree({ db, dialect }: StoreTx, id: number): Promise<TreeRow | null> {
-  const query = (db as Db).selectFrom('compression_trees').selectAll().where('id', '=', id);
+  const query = (db as CompressionDb).selectFrom('compression_trees').selectAll().where('id', '=', id);
   // SQLite has a single writer and no row locks.
   return (await (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirst()) ?? null;
 }
@@ -265,5 +265,5 @@ export async function changeTree(
   id: number,
   changes: Partial<Omit<TreeRow, 'id' | 'key'>>,
 ): Promise<void> {
-  await (db as Db).updateTable('compression_trees').set(changes).where('id', '=', id).execute();
+  await (db as CompressionDb).updateTable('compression_trees').set(changes).where('id', '=', id).execute();
 }

@@ -8,7 +8,7 @@ import type { AccountSource } from '../source.ts';
 import { createKeptAssets, type KeptAssets } from './kept.ts';
 import { createStoredSource } from './stored.ts';
 import { assetRows, bytesOf, readIndexState } from './stored-rows.ts';
-import { BURNT, type Db, type FillState, FLAG, type FollowKind, LIST, listKey, listName } from './tables.ts';
+import { type AssetDb, BURNT, type FillState, FLAG, type FollowKind, LIST, listKey, listName } from './tables.ts';
 
 const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0;
 
@@ -47,7 +47,7 @@ const KEPT_COUNTS = 1_000;
 
 export function createAssetIndex(store: Pick<Store, 'read' | 'dialect' | 'version'>, keptBytes: number): AssetIndex {
   const { dialect } = store;
-  const db = store.read as Db;
+  const db = store.read as AssetDb;
   const kept = createKeptAssets(store, keptBytes);
   /** Lengths of long lists, which are slow to count; valid while the revision of the index stays. */
   const counts = createLru<string, { readonly revision: number; readonly count: number }>({ max: KEPT_COUNTS });

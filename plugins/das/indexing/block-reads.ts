@@ -7,7 +7,7 @@ import { closeOver, type FollowedSets, followedAsset, readFollowed } from './fol
 import { createReadBook, type ReadBook } from './read-book.ts';
 import { createStoredSource } from './stored.ts';
 import { accountRows, bytesOf, readIndexState } from './stored-rows.ts';
-import type { Db } from './tables.ts';
+import type { AssetDb } from './tables.ts';
 import { type Touched, touchedBy } from './touched.ts';
 import { recheck } from './write.ts';
 
@@ -44,7 +44,7 @@ export class BlockReads {
     return this.latest?.isEmpty !== false;
   }
 
-  async followedAt(db: Db, version: number): Promise<FollowedSets> {
+  async followedAt(db: AssetDb, version: number): Promise<FollowedSets> {
     if (this.latest?.version !== version) this.latest = await readFollowed(db, version);
     return this.latest;
   }
@@ -54,7 +54,7 @@ export class BlockReads {
     const { store } = this.parts;
     const { slot } = block;
     const { dialect } = store;
-    const read = store.read as Db;
+    const read = store.read as AssetDb;
     const { version } = await readIndexState(read);
     const followed = await this.followedAt(read, version);
     if (followed.isEmpty) return null;
@@ -109,7 +109,7 @@ export class BlockReads {
 
   /** What was stored or followed since the block was looked at may have changed in it: that is read with the next one. */
   async noteLate(tx: StoreTx, block: ChainBlock, before: BlockRead | null, followed: FollowedSets): Promise<void> {
-    const db = tx.db as Db;
+    const db = tx.db as AssetDb;
     const touched = touchedBy(block, followed);
     const isRead = (key: string) => before?.book.reads.has(key) === true;
     const known = await accountRows(db, tx.dialect, [...touched.writable]);
@@ -131,7 +131,7 @@ export class BlockReads {
     );
   }
 
-  private async heldMints(db: Db, { tokens }: Touched, { mint }: FollowedSets): Promise<Set<string>> {
+  private async heldMints(db: AssetDb, { tokens }: Touched, { mint }: FollowedSets): Promise<Set<string>> {
     const mints = [...new Set([...tokens.values()].map((one) => one.mint))];
     if (mints.length === 0) return new Set();
     const rows = await db

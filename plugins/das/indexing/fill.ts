@@ -24,8 +24,8 @@ import { createReadBook } from './read-book.ts';
 import { createStoredSource } from './stored.ts';
 import { accountRows, assetRows, bumpsOf, bytesOf, readIndexState } from './stored-rows.ts';
 import {
+  type AssetDb,
   type AssetRow,
-  type Db,
   FILL,
   type FillState,
   FLAG,
@@ -88,7 +88,7 @@ export async function fillFollowed(
   signal: AbortSignal,
 ): Promise<'done' | 'later'> {
   const { store } = parts;
-  const db = store.read as Db;
+  const db = store.read as AssetDb;
   const { slot, current_from } = await readIndexState(db);
   if (slot === null) return 'later';
   const row = await db
@@ -109,7 +109,7 @@ export async function fillFollowed(
     const state = await lockState(tx);
     // Blocks were passed over meanwhile: what was read may be older than them.
     if (state.current_from !== current_from) return;
-    await (tx.db as Db)
+    await (tx.db as AssetDb)
       .updateTable('das_followed')
       .set({ state: FILLED.to })
       .where('kind', '=', kind)
@@ -130,7 +130,7 @@ const isUnfilled = ({ state }: { readonly state: FillState }) => state in FILL.f
 
 /** Locks the row, and lets the next block see that something was written besides blocks. */
 async function lockState({ db }: StoreTx) {
-  return await (db as Db)
+  return await (db as AssetDb)
     .updateTable('das_state')
     .set((eb) => ({ version: eb('version', '+', 1) }))
     .where('id', '=', 1)
@@ -139,7 +139,7 @@ async function lockState({ db }: StoreTx) {
 }
 
 /** What is listed by it may have left it in blocks that were passed over. */
-async function listedIds(db: Db, kind: FollowKind, key: string): Promise<string[]> {
+async function listedIds(db: AssetDb, kind: FollowKind, key: string): Promise<string[]> {
   if (kind === 'mint' || kind === 'program') return [];
   const rows = await db
     .selectFrom('das_rows')
@@ -264,7 +264,7 @@ async function fillBatch(
 ): Promise<void> {
   const { store, source: sourceAt, isFinal } = parts;
   const { dialect } = store;
-  const db = store.read as Db;
+  const db = store.read as AssetDb;
   const wanted = await unread(parts, given, from);
   if (wanted.length === 0 && holders === null) return;
   const slot = await register(parts, wanted);
@@ -299,7 +299,7 @@ async function holdersOf(source: AccountSource, { kind, key }: FollowedKey) {
 
 /** The ids that are not stored, or were read before blocks were skipped. */
 async function unread({ store }: FillParts, ids: readonly string[], from: number): Promise<readonly string[]> {
-  const db = store.read as Db;
+  const db = store.read as AssetDb;
   const assets = new Set(
     (await assetRows(db, store.dialect, ids)).flatMap((row) => (row.created > 0 ? encode32(row.id) : [])),
   );
@@ -339,7 +339,7 @@ async function register({ store }: FillParts, ids: readonly string[]): Promise<n
 /** Waits for the block that accounts were read at, so that they need not be read again because of it. */
 async function reach({ store, clock }: FillParts, slot: number, signal: AbortSignal): Promise<void> {
   const until = clock.monotonic() + REACH_MS;
-  while (((await readIndexState(store.read as Db)).slot ?? 0) < slot && clock.monotonic() < until)
+  while (((await readIndexState(store.read as AssetDb)).slot ?? 0) < slot && clock.monotonic() < until)
     await clock.sleep(REACH_EVERY_MS, signal);
 }
 
@@ -360,7 +360,7 @@ export async function sweep({ store }: Pick<FillParts, 'store'>, signal: AbortSi
 
 /** Returns the last id that it looked at; null after all. */
 async function sweepAssets(tx: StoreTx, above: Uint8Array): Promise<Uint8Array | null> {
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const { version } = await lockState(tx);
   const followed = await readFollowed(db, version);
   const rows = await db
@@ -379,7 +379,7 @@ async function sweepAssets(tx: StoreTx, above: Uint8Array): Promise<Uint8Array |
 }
 
 async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array | null> {
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const { version } = await lockState(tx);
   const owners = listKeys((await readFollowed(db, version)).owner);
   const rows = await db
@@ -418,7 +418,7 @@ async function sweepAccounts(tx: StoreTx, above: Uint8Array): Promise<Uint8Array
 
 async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: FollowedSets): Promise<ReadonlySet<string>> {
   if (rows.length === 0) return new Set();
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const ids = rows.map(({ id }) => id);
   const lists = new Map<number, ReadonlyMap<string, string>>(
     Object.entries(LISTS_OF).map(([follow, kind]) => [kind, listKeys(followed[follow as ListedKind])]),
@@ -462,7 +462,7 @@ async function neededOf(tx: StoreTx, rows: readonly AssetRow[], followed: Follow
 /** The keys that are the group of a stored Core asset. */
 async function coreGroupsOf(tx: StoreTx, keys: readonly Uint8Array[]): Promise<Uint8Array[]> {
   if (keys.length === 0) return [];
-  const rows = await (tx.db as Db)
+  const rows = await (tx.db as AssetDb)
     .selectFrom('das_rows')
     .select('key')
     .distinct()
@@ -490,7 +490,11 @@ export function createFillJobs(
   const { store, clock, log } = parts;
 
   async function start(tx: StoreTx): Promise<void> {
-    const rows = await (tx.db as Db).selectFrom('das_followed').selectAll().where('state', 'in', FILLED.from).execute();
+    const rows = await (tx.db as AssetDb)
+      .selectFrom('das_followed')
+      .selectAll()
+      .where('state', 'in', FILLED.from)
+      .execute();
     await startJobs(
       tx,
       rows.map(({ kind, key }) => ({ kind, key: encode32(key) })),
@@ -510,7 +514,7 @@ export function createFillJobs(
     async follow(named) {
       const wanted = FOLLOW_KINDS.flatMap((kind) => (named[kind] ?? []).map((key) => ({ kind, key: bytesOf(key) })));
       await store.write(async (tx) => {
-        const db = tx.db as Db;
+        const db = tx.db as AssetDb;
         await lockState(tx);
         const rows = await db.selectFrom('das_followed').selectAll().where('parent', 'is', null).execute();
         const isNamed = (one: { readonly kind: string; readonly key: Uint8Array }) =>

@@ -4,9 +4,9 @@ import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeMetadata } from '../../../src/solana/accounts/metaplex.ts';
 import { decodeMint } from '../../../src/solana/accounts/token.ts';
 import { CORE_PROGRAM, METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
-import { findAccounts, groupOf } from '../read-assets.ts';
+import { findAssetAccounts, groupOf } from '../read-assets.ts';
 import type { AccountSource } from '../source.ts';
-import type { Db, FollowKind } from './tables.ts';
+import type { AssetDb, FollowKind } from './tables.ts';
 
 /** What is followed, by kind, in base58. */
 export type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
@@ -16,7 +16,7 @@ export type FollowedSets = Readonly<Record<FollowKind, ReadonlySet<string>>> & {
   readonly isFilled: boolean;
 };
 
-export async function readFollowed(db: Db, version: number): Promise<FollowedSets> {
+export async function readFollowed(db: AssetDb, version: number): Promise<FollowedSets> {
   const rows = await db.selectFrom('das_followed').selectAll().execute();
   const of = (kind: FollowKind) => new Set(rows.filter((row) => row.kind === kind).map(({ key }) => encode32(key)));
   return {
@@ -71,10 +71,10 @@ export function followedAsset(address: string, account: RawAccount, followed: Fo
 /** Reads all accounts of assets; `ids` grows by the collections of Core assets. Returns which account is of which asset. */
 export async function closeOver(ids: Set<string>, source: AccountSource): Promise<ReadonlyMap<string, string>> {
   const kept = new Map<string, string>();
-  const found = [...(await findAccounts([...ids], source))];
+  const found = [...(await findAssetAccounts([...ids], source))];
   const groups = new Set(found.flatMap((one) => groupOf(one) ?? []).filter((key) => !ids.has(key)));
   for (const key of groups) ids.add(key);
-  if (groups.size > 0) found.push(...(await findAccounts([...groups], source)));
+  if (groups.size > 0) found.push(...(await findAssetAccounts([...groups], source)));
   for (const id of ids) kept.set(id, id);
   for (const one of found) {
     if (one.kind !== 'mint') continue;

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/plugin/plugin.ts';
-import { type Db, hexOf, KEPT_CHANGES, LIST_NAME_BYTES } from './tables.ts';
+import { type AssetDb, hexOf, KEPT_CHANGES, LIST_NAME_BYTES } from './tables.ts';
 
 /** An asset as it was shown, and what that depends on besides its accounts. */
 export interface ShownAsset {
@@ -96,7 +96,7 @@ const note = (changed: Map<string, number>, name: string, at: number): void =>
  * are there and it is as old as their last change, and no later write names its list.
  */
 export function createKeptAssets(store: Pick<Store, 'read' | 'version'>, maxBytes: number): KeptAssets {
-  const db = store.read as Db;
+  const db = store.read as AssetDb;
   const entries = new LRUCache<string, KeptEntry>({
     maxSize: maxBytes,
     sizeCalculation: (entry, key) => key.length + sizeOf(entry),

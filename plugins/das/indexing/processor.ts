@@ -14,8 +14,8 @@ import type { AccountSource } from '../source.ts';
 import { type BlockRead, BlockReads } from './block-reads.ts';
 import type { FollowedSets } from './followed.ts';
 import { bytesOf, readIndexState } from './stored-rows.ts';
-import { type AccountRow, type Db, FILL, FLAG, hexOf, LIST, listKeys, readListed } from './tables.ts';
-import { keepUndo, revertBlock, writeReads } from './write.ts';
+import { type AccountRow, type AssetDb, FILL, FLAG, hexOf, LIST, listKeys, readListed } from './tables.ts';
+import { keepUndo, revertAssets, writeReads } from './write.ts';
 
 const PASSED = changeOf(FILL['blocks passed over']);
 
@@ -48,7 +48,7 @@ export function createDasProcessor({ store, source, fill }: ProcessorParts): Blo
     async apply(tx, block, _chain, how) {
       // What is followed from now on starts with the next block.
       if (prepared.get(block) === null) return;
-      const db = tx.db as Db;
+      const db = tx.db as AssetDb;
       // Locks the row, as those do who write between blocks.
       const state = await db
         .updateTable('das_state')
@@ -97,14 +97,14 @@ export function createDasProcessor({ store, source, fill }: ProcessorParts): Blo
       if (how?.isFinal !== true) await keepUndo(tx, { slot: block.slot, version }, written);
     },
     async revert(tx, { slot, parentSlot }) {
-      const { slot: newest, version } = await readIndexState(tx.db as Db);
+      const { slot: newest, version } = await readIndexState(tx.db as AssetDb);
       if (newest === null) return;
-      await revertBlock(tx, slot, parentSlot, version);
-      await (tx.db as Db).updateTable('das_state').set({ slot: parentSlot }).where('id', '=', 1).execute();
+      await revertAssets(tx, slot, parentSlot, version);
+      await (tx.db as AssetDb).updateTable('das_state').set({ slot: parentSlot }).where('id', '=', 1).execute();
     },
     async finalized(tx, slot) {
       if (reads.isEmpty) return;
-      await (tx.db as Db).deleteFrom('das_undo').where('slot', '<=', slot).execute();
+      await (tx.db as AssetDb).deleteFrom('das_undo').where('slot', '<=', slot).execute();
     },
   };
 }
@@ -112,7 +112,7 @@ export function createDasProcessor({ store, source, fill }: ProcessorParts): Blo
 /** Core collections of followed authorities: their assets have these authorities too. */
 async function followCollections(tx: StoreTx, ids: readonly Uint8Array[], { authority }: FollowedSets) {
   if (authority.size === 0 || ids.length === 0) return false;
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const rows = await db
     .selectFrom('das_assets')
     .select(['id', 'listed'])

@@ -4,20 +4,20 @@ import type { Store } from '../../../src/plugin/plugin.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { metadataBumps } from '../../../src/solana/addresses.ts';
 import type { AssetPlaces } from '../source.ts';
-import { type AccountRow, type AssetRow, type Db, programName, type Tables, unpack } from './tables.ts';
+import { type AccountRow, type AssetDb, type AssetRow, type AssetTables, programName, unpack } from './tables.ts';
 
 export const bytesOf = (key: string): Uint8Array => decode32(key) as Uint8Array;
 
 export const bumpsOf = (mint: string, { metadata, edition }: AssetPlaces): number =>
   metadataBumps(bytesOf(mint), { metadata: bytesOf(metadata), edition: bytesOf(edition) });
 
-export async function readIndexState(db: Db): Promise<Tables['das_state']> {
+export async function readIndexState(db: AssetDb): Promise<AssetTables['das_state']> {
   return await db.selectFrom('das_state').selectAll().where('id', '=', 1).executeTakeFirstOrThrow();
 }
 
 export type Dialect = Store['dialect'];
 
-export async function accountRows(db: Db, dialect: Dialect, keys: readonly string[]): Promise<AccountRow[]> {
+export async function accountRows(db: AssetDb, dialect: Dialect, keys: readonly string[]): Promise<AccountRow[]> {
   if (keys.length === 0) return [];
   return await db
     .selectFrom('das_accounts')
@@ -26,7 +26,7 @@ export async function accountRows(db: Db, dialect: Dialect, keys: readonly strin
     .execute();
 }
 
-export async function assetRows(db: Db, dialect: Dialect, ids: readonly string[]): Promise<AssetRow[]> {
+export async function assetRows(db: AssetDb, dialect: Dialect, ids: readonly string[]): Promise<AssetRow[]> {
   if (ids.length === 0) return [];
   return await db
     .selectFrom('das_assets')

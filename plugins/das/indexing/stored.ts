@@ -15,7 +15,7 @@ import {
 } from '../source.ts';
 import type { ReadBook } from './read-book.ts';
 import { accountOf, bytesOf, type Dialect, readIndexState } from './stored-rows.ts';
-import { type AccountRow, type AssetRow, type Db, type FollowKind, listKey, type Tables } from './tables.ts';
+import { type AccountRow, type AssetDb, type AssetRow, type AssetTables, type FollowKind, listKey } from './tables.ts';
 
 export interface StoredSource extends AccountSource {
   /** Accounts that are not known, and mints whose holder is not, where there is nobody to ask. */
@@ -23,7 +23,7 @@ export interface StoredSource extends AccountSource {
 }
 
 interface StoredParts {
-  readonly db: Db;
+  readonly db: AssetDb;
   readonly dialect: Dialect;
   /** Source of accounts that are not stored; null: they are not asked for. */
   readonly others: AccountSource | null;
@@ -34,7 +34,7 @@ interface StoredParts {
   readonly state?: IndexState | null;
 }
 
-type IndexState = Pick<Tables['das_state'], 'slot' | 'current_from'>;
+type IndexState = Pick<AssetTables['das_state'], 'slot' | 'current_from'>;
 
 /** An account, and the members of its asset if it is the account of one. `place`: of its key in the question. */
 interface StoredRow extends Pick<AccountRow, 'program' | 'data'>, Pick<AssetRow, 'bumps' | 'created_time'> {

@@ -67,7 +67,7 @@ export interface FollowedRow {
   parent: Uint8Array | null;
 }
 
-export interface Tables {
+export interface AssetTables {
   das_accounts: AccountRow;
   das_assets: AssetRow;
   /** `key`: see `listKey`. */
@@ -87,7 +87,7 @@ export interface Tables {
   das_undo: { slot: number; part: number; body: string };
 }
 
-export type Db = Queries<Tables>;
+export type AssetDb = Queries<AssetTables>;
 
 /** A reader that is further behind takes everything for changed. */
 export const KEPT_CHANGES = 512;

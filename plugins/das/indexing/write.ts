@@ -6,15 +6,15 @@ import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeMint, decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { type Asset, needsHolder } from '../../../src/solana/assets/asset.ts';
 import { CORE_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
-import { type AssetReadOptions, assetOf, type FoundAsset, findAccounts, idOf } from '../read-assets.ts';
+import { type AssetReadOptions, assetIdOf, assetOf, type FoundAsset, findAssetAccounts } from '../read-assets.ts';
 import type { ReadBook } from './read-book.ts';
 import { createStoredSource, type StoredSource } from './stored.ts';
 import { accountRows, assetRows, bumpsOf, bytesOf } from './stored-rows.ts';
 import {
   type AccountRow,
+  type AssetDb,
   type AssetRow,
   BURNT,
-  type Db,
   FLAG,
   hexOf,
   KEPT_CHANGES,
@@ -61,7 +61,7 @@ interface Before {
 /** Stores what was read, unless what is stored was read later, and lists the assets by what they are now. */
 export async function writeReads(tx: StoreTx, writing: Writing): Promise<Before> {
   const { slot, book, kept, isSpare } = writing;
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const keys = [...kept.keys()].filter((key) => book.reads.has(key));
   const before = new Map((await accountRows(db, tx.dialect, keys)).map((row) => [encode32(row.address), row]));
   const changed = new Map<string, AccountRow | null>();
@@ -176,7 +176,7 @@ const ASSET_COLUMNS = ['id', 'bumps', 'wants_holder', 'created', 'updated', 'cre
 
 async function putAccounts(tx: StoreTx, changed: ReadonlyMap<string, AccountRow | null>): Promise<void> {
   if (changed.size === 0) return;
-  await (tx.db as Db)
+  await (tx.db as AssetDb)
     .deleteFrom('das_accounts')
     .where(inBytes(tx.dialect, 'address', [...changed.keys()].map(bytesOf)))
     .execute();
@@ -206,7 +206,7 @@ async function putAssets(
   lists: Uint8Array[],
 ): Promise<void> {
   if (changed.size === 0) return;
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   await db
     .deleteFrom('das_assets')
     .where(inBytes(tx.dialect, 'id', [...changed.keys()].map(bytesOf)))
@@ -264,7 +264,7 @@ export async function noteChanges(
   lists: readonly Uint8Array[],
 ): Promise<void> {
   if (ids.length + lists.length === 0) return;
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const { revision } = await db
     .updateTable('das_state')
     .set((eb) => ({ revision: eb('revision', '+', 1) }))
@@ -292,9 +292,9 @@ async function derive(
   { slot, book, created }: Writing,
 ): Promise<Before['assets']> {
   if (ids.size === 0) return [];
-  const db = tx.db as Db;
+  const db = tx.db as AssetDb;
   const source = createStoredSource({ db, dialect: tx.dialect, others: null });
-  const found = new Map((await findAccounts([...ids], source)).map((one) => [idOf(one), one]));
+  const found = new Map((await findAssetAccounts([...ids], source)).map((one) => [assetIdOf(one), one]));
   const before = new Map((await assetRows(db, tx.dialect, [...ids])).map((row) => [encode32(row.id), row]));
   const changed = new Map<string, AssetRow | null>();
   const incomplete: string[] = [];
@@ -420,8 +420,8 @@ async function insertUndo(tx: StoreTx, slot: number, part: number, undo: Undo): 
  * Takes a block back: its rows become what they were. If accounts were read between blocks since then, those of the block are read again
  * instead, as is everything that was read above the parent.
  */
-export async function revertBlock(tx: StoreTx, slot: number, parentSlot: number, version: number): Promise<void> {
-  const db = tx.db as Db;
+export async function revertAssets(tx: StoreTx, slot: number, parentSlot: number, version: number): Promise<void> {
+  const db = tx.db as AssetDb;
   const kept = await db
     .selectFrom('das_undo')
     .select(['slot', 'part', 'body'])
@@ -446,7 +446,7 @@ export async function revertBlock(tx: StoreTx, slot: number, parentSlot: number,
 
 /** These accounts are read again with the next block. */
 export async function recheck({ db, dialect }: StoreTx, addresses: readonly string[], slot: number): Promise<void> {
-  await (db as Db)
+  await (db as AssetDb)
     .updateTable('das_accounts')
     .set({ recheck: slot })
     .where(inBytes(dialect, 'address', addresses.map(bytesOf)))
@@ -455,10 +455,13 @@ export async function recheck({ db, dialect }: StoreTx, addresses: readonly stri
 
 async function restore(tx: StoreTx, { accounts, assets }: BlockUndo): Promise<void> {
   const restored = new Map(accounts.map(([key, row]) => [key, unplain<AccountRow>(row)]));
-  const lists = ownerLists(...(await accountRows(tx.db as Db, tx.dialect, [...restored.keys()])), ...restored.values());
+  const lists = ownerLists(
+    ...(await accountRows(tx.db as AssetDb, tx.dialect, [...restored.keys()])),
+    ...restored.values(),
+  );
   await putAccounts(tx, restored);
   const ids = assets.map(([key]) => key);
-  const now = new Map((await assetRows(tx.db as Db, tx.dialect, ids)).map((row) => [encode32(row.id), row]));
+  const now = new Map((await assetRows(tx.db as AssetDb, tx.dialect, ids)).map((row) => [encode32(row.id), row]));
   await putAssets(tx, now, new Map(assets.map(([key, row]) => [key, unplain<AssetRow>(row)])), lists);
   const others = [...restored.values()].flatMap((row) => row?.asset ?? []);
   await noteChanges(tx, [...ids.map(bytesOf), ...others], lists);

@@ -147,17 +147,20 @@ export const interfaceCall = <T>(project: string, method: string, path: string, 
   });
 
 /** The answer to a look-up, and proofs of the pictures that it names, by URI. */
-export interface Answer<T> {
+export interface PicturedAnswer<T> {
   readonly result: T;
   readonly pictures: Readonly<Record<string, string>>;
 }
 
 /** A call of the API on behalf of a project, at its credits. Numbers that others wrote into documents are exact. */
-export const lookUp = <T>(project: string, wanted: object): Promise<Answer<T>> =>
+export const lookUp = <T>(project: string, wanted: object): Promise<PicturedAnswer<T>> =>
   call('POST', `/projects/${project}/look-up`, wanted, exactIntegers);
 
 /** Where the daemon serves the picture behind a URI; null without a proof. */
-export function pictureAddress(uri: string | null | undefined, proofs: Answer<unknown>['pictures']): string | null {
+export function pictureAddress(
+  uri: string | null | undefined,
+  proofs: PicturedAnswer<unknown>['pictures'],
+): string | null {
   const proof = uri ? proofs[uri] : undefined;
   return uri && proof !== undefined ? `${BASE}/picture?${new URLSearchParams({ uri, proof })}` : null;
 }
@@ -175,7 +178,7 @@ export interface Project {
   readonly isDisabled: boolean;
 }
 
-export interface Projects {
+export interface ProjectsAnswer {
   readonly projects: readonly Project[];
   readonly plans: readonly string[];
   /** Whether interfaces can be seen and uploaded: the plugin is loaded. */
@@ -216,7 +219,7 @@ export interface Choices {
 }
 
 /** What one instruction of a transaction has to have. */
-export interface ParsedFilter {
+export interface ParsedFilterInput {
   readonly programs?: readonly string[];
   readonly instructionNames?: readonly string[];
   readonly accounts?: { readonly include?: readonly string[]; readonly roles?: Readonly<Record<string, string>> };
@@ -239,7 +242,7 @@ export interface HookHealth {
 }
 
 /** A webhook of any project whose attempts of the last hour mostly failed. */
-export interface FailingHook {
+export interface ShownFailingHook {
   readonly webhookID: string;
   readonly project: string;
   readonly name: string | null;
@@ -248,7 +251,7 @@ export interface FailingHook {
   readonly failed: number;
 }
 
-export interface Webhook {
+export interface ShownWebhook {
   readonly webhookID: string;
   readonly name?: string;
   readonly description?: string;
@@ -266,7 +269,7 @@ export interface Webhook {
   readonly ordered: boolean;
   readonly onInactive: string;
   /** Null for other types than `parsed`. */
-  readonly parsedFilter?: ParsedFilter | null;
+  readonly parsedFilter?: ParsedFilterInput | null;
   readonly parsedDetails?: string | null;
   readonly disabledReason?: string;
   readonly disabledAt?: string;
@@ -274,7 +277,7 @@ export interface Webhook {
   readonly signingSecret?: string;
 }
 
-export interface Attempt {
+export interface ShownAttempt {
   readonly attempt: number;
   readonly at: string;
   readonly durationMs: number;
@@ -287,7 +290,7 @@ export interface Attempt {
 
 export type DeliveryState = 'pending' | 'delivered' | 'failed' | 'discarded';
 
-export interface Delivery {
+export interface ShownDelivery {
   readonly deliveryId: string;
   readonly status: DeliveryState;
   readonly signature: string;
@@ -296,12 +299,12 @@ export interface Delivery {
   readonly createdAt: string;
   readonly nextAttemptAt: string | null;
   readonly reason: string | null;
-  readonly attempts: readonly Attempt[];
+  readonly attempts: readonly ShownAttempt[];
   readonly body?: unknown;
 }
 
 export interface DeliveryPage {
-  readonly data: readonly Delivery[];
+  readonly data: readonly ShownDelivery[];
   readonly missed: readonly {
     readonly fromSlot: number;
     readonly toSlot: number;
@@ -311,17 +314,17 @@ export interface DeliveryPage {
   readonly pagination: { readonly hasMore: boolean; readonly nextCursor: string | null };
 }
 
-export interface Check {
+export interface ShownCheck {
   readonly name: string;
   readonly ok: boolean;
   readonly detail: string;
   readonly required?: false;
 }
 
-export interface Health {
+export interface ShownHealth {
   readonly ready: boolean;
   readonly draining: boolean;
-  readonly checks: readonly Check[];
+  readonly checks: readonly ShownCheck[];
 }
 
 export interface ChainState {
@@ -344,7 +347,7 @@ export interface ChainState {
   readonly finalityAlarm: string | null;
 }
 
-export interface UpstreamState {
+export interface ShownUpstream {
   readonly chain: string;
   readonly label: string;
   readonly healthy: boolean;
@@ -353,13 +356,13 @@ export interface UpstreamState {
   readonly inFlight: number;
 }
 
-export interface Live {
+export interface ShownLive {
   readonly at: number;
   readonly chains: readonly ChainState[];
-  readonly upstreams: readonly UpstreamState[];
+  readonly upstreams: readonly ShownUpstream[];
 }
 
-export interface AuditEntry {
+export interface ShownAudit {
   readonly id: string;
   readonly at: number;
   readonly actor: string;
@@ -377,7 +380,7 @@ export interface Tree {
   readonly reason: string | null;
   readonly lag: number | null;
   /** The range of slots that is read again for it. */
-  readonly reading: Pick<Gap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'> | null;
+  readonly reading: Pick<ShownGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'> | null;
 }
 
 export interface Wallet {
@@ -391,7 +394,7 @@ export interface Wallet {
   readonly transactions: number;
 }
 
-export interface Gap {
+export interface ShownGap {
   readonly id: number;
   readonly chain: string;
   readonly fromSlot: number;
@@ -405,7 +408,7 @@ export interface Gap {
 }
 
 /** The members that the pages show, of what the asset API returns; a stranger may have written them. */
-export interface Asset {
+export interface ShownAsset {
   readonly id: string;
   readonly interface: string;
   readonly content?: {
@@ -447,7 +450,7 @@ export interface Asset {
 }
 
 export interface AssetPage {
-  readonly items: readonly Asset[];
+  readonly items: readonly ShownAsset[];
   readonly limit: number;
 }
 
@@ -484,7 +487,7 @@ export interface AddressTransaction {
 export interface WordsPage {
   readonly data: readonly {
     readonly signature: string;
-    readonly parsed?: ParsedTransaction | null;
+    readonly parsed?: ShownTransaction | null;
   }[];
   readonly paginationToken?: string | null;
 }
@@ -509,12 +512,12 @@ export interface ParsedAccounts {
   } | null)[];
 }
 
-export interface AssetChanges {
+export interface ShownAssetChanges {
   readonly items: readonly (readonly [signature: string, operation: string])[];
 }
 
 /** An instruction of a parsed transaction; strangers wrote the names and the arguments. */
-export interface ParsedInstruction {
+export interface ShownInstruction {
   readonly instructionIndex: number;
   readonly innerInstructionIndex: number | null;
   readonly stackHeight: number | null;
@@ -535,7 +538,7 @@ export interface ParsedInstruction {
   } | null;
 }
 
-export interface ParsedTransaction {
+export interface ShownTransaction {
   readonly slot: number;
   readonly blockTime: number | null;
   readonly fee: number;
@@ -563,11 +566,11 @@ export interface ParsedTransaction {
     readonly mint: string;
   }[];
   readonly summary: { readonly type: string; readonly description: string } | null;
-  readonly instructions: readonly ParsedInstruction[];
+  readonly instructions: readonly ShownInstruction[];
 }
 
 export interface TransactionAnswer {
-  readonly parsed?: ParsedTransaction;
+  readonly parsed?: ShownTransaction;
   readonly parserError?: { readonly code: string; readonly message: string };
   readonly rawTransaction?: unknown;
 }

@@ -1,16 +1,16 @@
 import { useEffect, useState } from 'preact/hooks';
 import {
-  type Attempt,
   type Choices,
   type DeliveryPage as Deliveries,
-  type Delivery,
   type DeliveryState,
   get,
   type HookHealth,
   hookCall,
   isLocalChain,
   type Project,
-  type Webhook,
+  type ShownAttempt,
+  type ShownDelivery,
+  type ShownWebhook,
 } from './api.ts';
 import { capital, count, duration, number, utc } from './format.ts';
 import { ExternalLink, RefreshCw, RotateCw, Send } from './icons.tsx';
@@ -60,7 +60,7 @@ function StateBadge({ state }: { state: DeliveryState }) {
   return <Badge tone={tone}>{text}</Badge>;
 }
 
-function StatusCode({ attempt }: { attempt: Attempt | undefined }) {
+function StatusCode({ attempt }: { attempt: ShownAttempt | undefined }) {
   if (attempt === undefined) return <>–</>;
   const { statusCode, failure } = attempt;
   if (statusCode === null) return <Badge tone="bad">{(failure ?? 'none').replace('_', ' ')}</Badge>;
@@ -95,7 +95,7 @@ export function DeliveriesPage({
   const [resends, setResends] = useState(false);
   const hook = useLoad(
     () =>
-      hookCall<readonly Webhook[]>(project.id, 'GET', '').then(
+      hookCall<readonly ShownWebhook[]>(project.id, 'GET', '').then(
         (all) => all.find((one) => one.webhookID === hookId) ?? null,
       ),
     [hookId],
@@ -115,7 +115,7 @@ export function DeliveriesPage({
     await Promise.all([hook.reload(), deliveries.reload(), health.reload()]);
   };
   const actions = useHookActions(project, changed, () => toHooks(project));
-  const resend = async ({ deliveryId }: Delivery) => {
+  const resend = async ({ deliveryId }: ShownDelivery) => {
     await hookCall(project.id, 'POST', `/${hookId}/deliveries/${deliveryId}/resend`, {});
     toast('The delivery is sent now');
     await changed();
@@ -213,7 +213,7 @@ export function DeliveriesPage({
   );
 }
 
-function HookFacts({ hook, health }: { hook: Webhook; health: HookHealth | null }) {
+function HookFacts({ hook, health }: { hook: ShownWebhook; health: HookHealth | null }) {
   const { transactionTypes } = hook;
   return (
     <Card flush>
@@ -305,9 +305,9 @@ function DeliveryTable({
   onResend,
   empty,
 }: {
-  deliveries: readonly Delivery[];
+  deliveries: readonly ShownDelivery[];
   path: readonly string[];
-  onResend: (delivery: Delivery) => unknown;
+  onResend: (delivery: ShownDelivery) => unknown;
   empty: preact.ComponentChildren;
 }) {
   return (
@@ -386,7 +386,7 @@ function ResendDialog({
   onDone,
 }: {
   project: Project;
-  hook: Webhook;
+  hook: ShownWebhook;
   onClose: () => void;
   onDone: () => Promise<void>;
 }) {
@@ -433,7 +433,7 @@ function ResendDialog({
 
 export function DeliveryPage({ project, hookId, id }: { project: Project; hookId: string; id: string }) {
   const delivery = useLoad(
-    () => hookCall<Delivery>(project.id, 'GET', `/${hookId}/deliveries/${id}`),
+    () => hookCall<ShownDelivery>(project.id, 'GET', `/${hookId}/deliveries/${id}`),
     [hookId, id],
     WATCH_MS,
   );
@@ -486,7 +486,7 @@ function reasonText(reason: string): string {
     : reason;
 }
 
-function DeliveryDetail({ delivery }: { delivery: Delivery }) {
+function DeliveryDetail({ delivery }: { delivery: ShownDelivery }) {
   const { attempts } = delivery;
   const last = attempts.at(-1);
   return (
@@ -530,7 +530,7 @@ function DeliveryDetail({ delivery }: { delivery: Delivery }) {
   );
 }
 
-function AttemptItem({ attempt, isOpen }: { attempt: Attempt; isOpen: boolean }) {
+function AttemptItem({ attempt, isOpen }: { attempt: ShownAttempt; isOpen: boolean }) {
   const isDone = attempt.failure === null;
   return (
     <li class={isDone ? 'good' : 'bad'}>

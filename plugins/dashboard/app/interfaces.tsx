@@ -15,7 +15,7 @@ import {
   Form,
   Head,
   IconButton,
-  type Loaded,
+  type LoadState,
   Name,
   SearchForm,
   Show,
@@ -149,7 +149,7 @@ function Names({ of }: { of: readonly string[] | null }) {
 
 interface UploadsProps {
   readonly project: Project;
-  readonly of: Loaded<{ readonly data: readonly UploadedInterface[] }>;
+  readonly of: LoadState<{ readonly data: readonly UploadedInterface[] }>;
   readonly onChange: () => void;
 }
 

@@ -1,6 +1,16 @@
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { endSessions, get, type Login, login, logout, onSession, type Projects, session, type Who } from './api.ts';
+import {
+  endSessions,
+  get,
+  type Login,
+  login,
+  logout,
+  onSession,
+  type ProjectsAnswer,
+  session,
+  type Who,
+} from './api.ts';
 import { DeliveriesPage, DeliveryPage } from './deliveries.tsx';
 import {
   Activity,
@@ -31,7 +41,7 @@ import { InterfacesPage } from './interfaces.tsx';
 import { LookUpPage } from './look-up.tsx';
 import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
-import { type Command, Palette, usePalette } from './palette.tsx';
+import { Palette, type PaletteCommand, usePalette } from './palette.tsx';
 import { go, href, type Place, usePlace, useWorld, type World, WorldContext } from './place.ts';
 import { KeysPage, ProjectsPage } from './projects.tsx';
 import { RequestPage } from './request.tsx';
@@ -417,13 +427,13 @@ function Missing() {
 }
 
 /** The project of the address, else the one before, else the first. */
-function chosenProject(projects: Projects['projects'], path: readonly string[]) {
+function chosenProject(projects: ProjectsAnswer['projects'], path: readonly string[]) {
   const named = path[0] === 'p' ? path[1] : sessionStorage.getItem('project');
   return projects.find(({ id }) => id === named) ?? projects[0] ?? null;
 }
 
 /** The pages of the navigation, for the palette. */
-function pagesOf({ who, project, hasInterfaces }: World): readonly Command[] {
+function pagesOf({ who, project, hasInterfaces }: World): readonly PaletteCommand[] {
   const ofProject = project === null ? [] : OF_PROJECT.filter(({ path }) => hasInterfaces || path !== 'interfaces');
   return [
     { name: 'Overview', kind: 'Page', path: ['overview'] },
@@ -434,7 +444,7 @@ function pagesOf({ who, project, hasInterfaces }: World): readonly Command[] {
 
 function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
   const place = usePlace();
-  const projects = useLoad(() => get<Projects>('/projects'), []);
+  const projects = useLoad(() => get<ProjectsAnswer>('/projects'), []);
   const [isOpen, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
   const address = place.path.join('/');

@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
-import { type AuditEntry, type Gap, get, type PluginView, type Setting, type Tree, type Wallet } from './api.ts';
+import { get, type PluginView, type Setting, type ShownAudit, type ShownGap, type Tree, type Wallet } from './api.ts';
 import { number, utc } from './format.ts';
 import { href, useWorld } from './place.ts';
 import {
@@ -190,7 +190,7 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
 };
 const GAP_TONES: Readonly<Record<string, Tone>> = { open: 'warn', filling: 'info', filled: 'good' };
 
-type FilledRange = Pick<Gap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'>;
+type FilledRange = Pick<ShownGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'>;
 
 function Filled({ gap, of }: { gap: FilledRange; of: string }) {
   const part = progressOf(gap);
@@ -210,7 +210,7 @@ function progressOf({ fromSlot, toSlot, filledTo, status }: FilledRange): number
 }
 
 export function GapsPage() {
-  const { loaded, pages } = usePages<{ gaps: readonly Gap[] }>(
+  const { loaded, pages } = usePages<{ gaps: readonly ShownGap[] }>(
     (cursor) => `/gaps${cursor === null ? '' : `?cursor=${cursor}`}`,
     3_000,
   );
@@ -395,7 +395,7 @@ const show = (value: unknown): string => (typeof value === 'string' ? value : JS
 
 export function AuditPage() {
   const { projects } = useWorld();
-  const { loaded, pages } = usePages<{ entries: readonly AuditEntry[] }>(
+  const { loaded, pages } = usePages<{ entries: readonly ShownAudit[] }>(
     (cursor) => `/audit?limit=50${cursor === null ? '' : `&cursor=${cursor}`}`,
     10_000,
   );
@@ -493,7 +493,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 /** An entry in words. What nobody has words for is shown as it is. */
-function sentenceOf({ action, target }: AuditEntry, names: Names): { readonly title: string; readonly detail: string } {
+function sentenceOf({ action, target }: ShownAudit, names: Names): { readonly title: string; readonly detail: string } {
   const [first = '', ...rest] = target.split(': ');
   const ofProject = names.get(first);
   const details = ofProject === undefined ? target : [`in ${ofProject}`, ...rest].filter(Boolean).join(': ');

@@ -2,20 +2,20 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import {
   type AnsweredRequest,
   type ChainState,
-  type FailingHook,
   get,
-  type Health,
   hookCall,
   type Key,
-  type Live,
   liveAddress,
   type Project,
   type Series,
   type SeriesPoint,
-  type UpstreamState,
+  type ShownFailingHook,
+  type ShownHealth,
+  type ShownLive,
+  type ShownUpstream,
+  type ShownWebhook,
   type Usage,
   type VerifiedSlot,
-  type Webhook,
 } from './api.ts';
 import { FirstSteps } from './first-steps.tsx';
 import { bytes, capital, day, duration, number, short, span } from './format.ts';
@@ -39,15 +39,15 @@ const REOPEN_MS = 2_000;
 const RECENT_POINTS = 15;
 
 /** Live values of the daemon. The stream ends with the daemon and with the session; it is opened again after both. */
-function useLive(): Live | null {
-  const [live, setLive] = useState<Live | null>(null);
+function useLive(): ShownLive | null {
+  const [live, setLive] = useState<ShownLive | null>(null);
   useEffect(() => {
     let isOver = false;
     let source: EventSource | null = null;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const open = () => {
       source = new EventSource(liveAddress);
-      source.addEventListener('status', (event) => setLive(JSON.parse(event.data) as Live));
+      source.addEventListener('status', (event) => setLive(JSON.parse(event.data) as ShownLive));
       source.addEventListener('error', () => {
         source?.close();
         timer = setTimeout(reopen, REOPEN_MS);
@@ -78,7 +78,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
   const range = RANGES.find(([name]) => name === asked)?.[0] ?? '1h';
   const { project, hasWebhooks } = useWorld();
   const live = useLive();
-  const health = useLoad(() => get<Health>('/health'), [], HEALTH_MS);
+  const health = useLoad(() => get<ShownHealth>('/health'), [], HEALTH_MS);
   const series = useLoad(() => get<Series>(`/series?range=${range}`), [range], range === '1h' ? 10_000 : 60_000);
   // What is wrong now does not depend on the range that is looked at.
   const lately = useLoad(
@@ -86,7 +86,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
     [range],
     LATELY_MS,
   );
-  const failing = useLoad(() => get<{ webhooks: readonly FailingHook[] }>('/failing-webhooks'), [], FAILING_MS);
+  const failing = useLoad(() => get<{ webhooks: readonly ShownFailingHook[] }>('/failing-webhooks'), [], FAILING_MS);
   const hour = range === '1h' ? series.data : lately.data;
   const recent = ((range === '1h' ? series.data : lately.data)?.points ?? []).slice(-RECENT_POINTS);
   return (
@@ -143,10 +143,10 @@ function Status({
   failing,
   error,
 }: {
-  health: Health | null;
-  live: Live | null;
+  health: ShownHealth | null;
+  live: ShownLive | null;
   recent: readonly SeriesPoint[];
-  failing: readonly FailingHook[];
+  failing: readonly ShownFailingHook[];
   error: Error | null;
 }) {
   const troubles = troublesOf(health, live, recent, failing);
@@ -192,8 +192,8 @@ function KeyFigures({
   series,
   failing,
 }: {
-  health: Health | null;
-  live: Live | null;
+  health: ShownHealth | null;
+  live: ShownLive | null;
   series: Series | null;
   failing: number | null;
 }) {
@@ -468,7 +468,7 @@ function Finality({ chain: { chain, kind, finality } }: { chain: ChainState }) {
   );
 }
 
-function Upstreams({ upstreams }: { upstreams: readonly UpstreamState[] }) {
+function Upstreams({ upstreams }: { upstreams: readonly ShownUpstream[] }) {
   return (
     <Card title="Upstreams" flush>
       <Table
@@ -495,7 +495,7 @@ function Upstreams({ upstreams }: { upstreams: readonly UpstreamState[] }) {
   );
 }
 
-function Checks({ health }: { health: Health | null }) {
+function Checks({ health }: { health: ShownHealth | null }) {
   if (health === null) return null;
   return (
     <Card title="Checks of readiness" note="as /readyz reports them" flush>
@@ -529,7 +529,7 @@ export function ProjectOverviewPage({ project }: { project: Project }) {
   const [from, to] = useMemo(() => [day(Date.now() - 29 * DAY_MS), day(Date.now())], []);
   const path = `/projects/${project.id}`;
   const usage = useLoad(() => get<Usage>(`${path}/usage?from=${from}&to=${to}`), [project.id], 60_000);
-  const hooks = useLoad(() => hookCall<readonly Webhook[]>(project.id, 'GET', ''), [project.id], 30_000);
+  const hooks = useLoad(() => hookCall<readonly ShownWebhook[]>(project.id, 'GET', ''), [project.id], 30_000);
   const requests = useLoad(
     () => get<{ requests: readonly AnsweredRequest[] }>(`${path}/requests`),
     [project.id],

@@ -1,9 +1,9 @@
 import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
-import { hookCall, type Webhook } from './api.ts';
+import { hookCall, type ShownWebhook } from './api.ts';
 import { go, href, useWorld } from './place.ts';
 import { useLoad } from './ui.tsx';
 
-export interface Command {
+export interface PaletteCommand {
   readonly name: string;
   /** What kind of thing it leads to. */
   readonly kind: string;
@@ -17,10 +17,11 @@ const MAX_SHOWN = 12;
 const LOOKED_UP = /^(?:[1-9A-HJ-NP-Za-km-z]{32,88}|[\w-]+\.\w{2,})$/;
 
 /** A field that leads to every page, project and webhook, and to what the API knows of an address. Opened by Ctrl+K or ⌘K. */
-export function Palette({ pages, onClose }: { pages: readonly Command[]; onClose: () => void }) {
+export function Palette({ pages, onClose }: { pages: readonly PaletteCommand[]; onClose: () => void }) {
   const { who, projects, project, hasWebhooks } = useWorld();
   const hooks = useLoad(
-    async () => (project === null || !hasWebhooks ? [] : await hookCall<readonly Webhook[]>(project.id, 'GET', '')),
+    async () =>
+      project === null || !hasWebhooks ? [] : await hookCall<readonly ShownWebhook[]>(project.id, 'GET', ''),
     [project?.id],
   );
   const [text, setText] = useState('');
@@ -34,7 +35,7 @@ export function Palette({ pages, onClose }: { pages: readonly Command[]; onClose
     return () => dialog?.close();
   }, []);
   const all = useMemo(
-    (): readonly Command[] => [
+    (): readonly PaletteCommand[] => [
       ...pages,
       ...(hooks.data ?? []).map(({ webhookID, name, webhookURL }) => ({
         name: name ?? webhookURL,
@@ -59,7 +60,7 @@ export function Palette({ pages, onClose }: { pages: readonly Command[]; onClose
     ...matching(all, asked),
   ].slice(0, MAX_SHOWN);
   const chosen = Math.min(at, found.length - 1);
-  const open = (command: Command | undefined) => {
+  const open = (command: PaletteCommand | undefined) => {
     if (command === undefined) return;
     onClose();
     go(command.path);
@@ -133,14 +134,14 @@ export function Palette({ pages, onClose }: { pages: readonly Command[]; onClose
 }
 
 /** Commands that have all words, those whose name begins with the text first. */
-function matching(commands: readonly Command[], text: string): readonly Command[] {
+function matching(commands: readonly PaletteCommand[], text: string): readonly PaletteCommand[] {
   const wanted = text.toLowerCase();
   const words = wanted.split(/\s+/);
-  const isFound = ({ name, kind, words: more = '' }: Command) => {
+  const isFound = ({ name, kind, words: more = '' }: PaletteCommand) => {
     const inside = `${name} ${kind} ${more}`.toLowerCase();
     return words.every((word) => inside.includes(word));
   };
-  const begins = ({ name }: Command) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
+  const begins = ({ name }: PaletteCommand) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
   return commands.filter(isFound).sort((a, b) => begins(a) - begins(b));
 }
 

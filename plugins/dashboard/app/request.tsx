@@ -2,7 +2,7 @@ import { get, type KeptRequest, type Key, type Project } from './api.ts';
 import { bytes, duration, short, utc } from './format.ts';
 import { href } from './place.ts';
 import { Badge, Card, Code, Head, Id, Show, Stat, useLoad } from './ui.tsx';
-import { keyNameOf, statusOf, toneOf } from './usage.tsx';
+import { keyNameOf, requestStatusOf, toneOf } from './usage.tsx';
 
 /** One of the last requests: what it contained, why it failed, and how to repeat it. */
 export function RequestPage({ project, id }: { project: Project; id: string }) {
@@ -32,7 +32,7 @@ function Detail({ request, keys }: { request: KeptRequest; keys: readonly Key[] 
       <Card flush>
         <dl class="stats">
           <Stat name="Status">
-            <Badge tone={toneOf(request)}>{statusOf(request)}</Badge>
+            <Badge tone={toneOf(request)}>{requestStatusOf(request)}</Badge>
           </Stat>
           <Stat name="Latency">{duration(request.durationMs)}</Stat>
           <Stat name="Answer">{bytes(request.bytesOut)}</Stat>

@@ -1,6 +1,6 @@
 /** A transaction in words: what it moved, and its instructions as a tree with names, arguments and accounts. */
 import { useState } from 'preact/hooks';
-import { lookUp, type ParsedInstruction, type ParsedTransaction, type Project, type TransactionAnswer } from './api.ts';
+import { lookUp, type Project, type ShownInstruction, type ShownTransaction, type TransactionAnswer } from './api.ts';
 import { count, foreign, middle, number, units } from './format.ts';
 import { href } from './place.ts';
 import {
@@ -66,7 +66,7 @@ export function TransactionView({ project, signature }: { project: Project; sign
 
 interface Shown {
   readonly project: Project;
-  readonly parsed: ParsedTransaction;
+  readonly parsed: ShownTransaction;
 }
 
 function Words({ project, signature, parsed, raw }: Shown & { signature: string; raw: unknown }) {
@@ -142,7 +142,7 @@ export function WhatItDid({ project, parsed, own }: Shown & { own: string }) {
   );
 }
 
-function Failure({ parsed: { error, decodedError, transactionStatus } }: { parsed: ParsedTransaction }) {
+function Failure({ parsed: { error, decodedError, transactionStatus } }: { parsed: ShownTransaction }) {
   if (transactionStatus !== 'ERROR') return null;
   if (decodedError === undefined)
     return (
@@ -210,16 +210,16 @@ function Moved({ project, parsed: { nativeTransfers, tokenTransfers } }: Shown) 
 // -------------------------------------------------------------------------------------------------------- instructions
 
 interface Call {
-  readonly one: ParsedInstruction;
+  readonly one: ShownInstruction;
   readonly calls: Call[];
 }
 
 /** Old transactions do not say who called an inner instruction: it stands below the one of the message. */
-const depthOf = ({ innerInstructionIndex, stackHeight }: ParsedInstruction): number =>
+const depthOf = ({ innerInstructionIndex, stackHeight }: ShownInstruction): number =>
   innerInstructionIndex === null ? 0 : Math.max(1, (stackHeight ?? 2) - 1);
 
 /** Instructions are in the order of execution; each stands below the one that called it. */
-function treeOf(instructions: readonly ParsedInstruction[]): readonly Call[] {
+function treeOf(instructions: readonly ShownInstruction[]): readonly Call[] {
   const roots: Call[] = [];
   const path: Call[] = [];
   for (const one of instructions) {
@@ -271,7 +271,7 @@ function Calls({ project, calls, isOpen }: { project: Project; calls: readonly C
   );
 }
 
-function Instruction({ project, one, isOpen }: { project: Project; one: ParsedInstruction; isOpen: boolean }) {
+function Instruction({ project, one, isOpen }: { project: Project; one: ShownInstruction; isOpen: boolean }) {
   const { instructionIndex, innerInstructionIndex, programId, programName, instructionName, decoded } = one;
   const place = `${instructionIndex + 1}${innerInstructionIndex === null ? '' : `.${innerInstructionIndex + 1}`}`;
   const accounts = decoded?.accounts ?? one.rawAccounts.map((pubkey) => ({ name: null, pubkey }));

@@ -1,5 +1,5 @@
 /** What is wrong with the daemon, as sentences with what to do. */
-import type { ChainState, FailingHook, Health, Live, SeriesPoint, UpstreamState } from './api.ts';
+import type { ChainState, SeriesPoint, ShownFailingHook, ShownHealth, ShownLive, ShownUpstream } from './api.ts';
 import { capital, count, number, span } from './format.ts';
 
 export interface Trouble {
@@ -65,7 +65,7 @@ function ofChain(chain: ChainState): Trouble[] {
   return found;
 }
 
-function ofUpstreams(upstreams: readonly UpstreamState[]): Trouble[] {
+function ofUpstreams(upstreams: readonly ShownUpstream[]): Trouble[] {
   const chains = [...new Set(upstreams.map(({ chain }) => chain))];
   return chains.flatMap((chain): Trouble[] => {
     const all = upstreams.filter((one) => one.chain === chain);
@@ -104,7 +104,7 @@ const CHECK_ADVICE: readonly (readonly [name: RegExp, advice: string])[] = [
   [/sinks$/, 'Add an upstream that has these slots (archive: true); a sink goes on by itself.'],
 ];
 
-function ofChecks({ checks, draining }: Health): Trouble[] {
+function ofChecks({ checks, draining }: ShownHealth): Trouble[] {
   const stops: Trouble[] = draining
     ? [
         {
@@ -156,7 +156,7 @@ function ofSeries(points: readonly SeriesPoint[]): Trouble[] {
 const NAMED_HOOKS = 5;
 
 /** Each failing webhook with the page where it is mended. */
-function ofHooks(failing: readonly FailingHook[]): Trouble[] {
+function ofHooks(failing: readonly ShownFailingHook[]): Trouble[] {
   const named = failing.slice(0, NAMED_HOOKS).map(
     ({ webhookID, project, name, host, succeeded, failed }): Trouble => ({
       tone: 'warn',
@@ -181,10 +181,10 @@ function ofHooks(failing: readonly FailingHook[]): Trouble[] {
 
 /** The worst first. `recent`: the points of the last minutes. */
 export function troublesOf(
-  health: Health | null,
-  live: Live | null,
+  health: ShownHealth | null,
+  live: ShownLive | null,
   recent: readonly SeriesPoint[],
-  failing: readonly FailingHook[] = [],
+  failing: readonly ShownFailingHook[] = [],
 ): readonly Trouble[] {
   const all = [
     ...(live === null ? [] : [...ofUpstreams(live.upstreams), ...live.chains.flatMap(ofChain)]),

@@ -32,7 +32,7 @@ export const messageOf = (error: unknown): string => (error instanceof Error ? e
 
 // ---------------------------------------------------------------------------------------------------------------- data
 
-export interface Loaded<T> {
+export interface LoadState<T> {
   readonly data: T | null;
   /** Error of the last load, null after a success; `data` of an earlier load stays. */
   readonly error: Error | null;
@@ -40,7 +40,7 @@ export interface Loaded<T> {
 }
 
 /** Loads when `deps` change, then at every interval while the page is visible. A failed load is repeated after a few seconds. */
-export function useLoad<T>(load: () => Promise<T>, deps: readonly unknown[], everyMs?: number): Loaded<T> {
+export function useLoad<T>(load: () => Promise<T>, deps: readonly unknown[], everyMs?: number): LoadState<T> {
   const [state, setState] = useState<{ data: T | null; error: Error | null; deps: readonly unknown[] }>({
     data: null,
     error: null,
@@ -85,7 +85,7 @@ export function Show<T>({
   children,
   lines = 3,
 }: {
-  of: Loaded<T>;
+  of: LoadState<T>;
   children: (data: T) => ComponentChildren;
   lines?: number;
 }) {

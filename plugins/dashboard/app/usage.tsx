@@ -223,7 +223,7 @@ const isError = ({ status, rpcFailed }: AnsweredRequest) => status >= 400 || rpc
 export const toneOf = ({ status, rpcFailed }: AnsweredRequest) =>
   status >= 500 ? 'bad' : status >= 400 || rpcFailed > 0 ? 'warn' : 'good';
 /** An error of JSON-RPC mostly comes with 200. */
-export function statusOf({ status, rpc, rpcFailed }: AnsweredRequest): string {
+export function requestStatusOf({ status, rpc, rpcFailed }: AnsweredRequest): string {
   if (status === 499) return 'client left';
   if (rpcFailed === 0 || status >= 400) return String(status);
   return rpc?.startsWith('batch(') ? `${status}, ${rpcFailed} failed` : `${status}, RPC error`;
@@ -271,8 +271,8 @@ export function RequestTable({
         },
         {
           name: 'Status',
-          value: statusOf,
-          show: (one) => <Badge tone={toneOf(one)}>{statusOf(one)}</Badge>,
+          value: requestStatusOf,
+          show: (one) => <Badge tone={toneOf(one)}>{requestStatusOf(one)}</Badge>,
         },
         {
           name: 'Latency',

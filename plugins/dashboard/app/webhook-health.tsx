@@ -1,11 +1,11 @@
-import type { HookHealth, Webhook } from './api.ts';
+import type { HookHealth, ShownWebhook } from './api.ts';
 import { count, number } from './format.ts';
 import { Badge, Time } from './ui.tsx';
 
 const OFF: Readonly<Record<string, string>> = { failure_rate: 'off: too many failures', gone: 'off: receiver is gone' };
 
 /** Whether a webhook is on, and how its deliveries go. Without `health` only the first is known. */
-export function HookState({ hook, health }: { hook: Webhook; health?: HookHealth | undefined }) {
+export function HookState({ hook, health }: { hook: ShownWebhook; health?: HookHealth | undefined }) {
   if (!hook.active) {
     const why = OFF[hook.disabledReason ?? ''];
     return <Badge tone={why === undefined ? 'plain' : 'bad'}>{why ?? 'off'}</Badge>;

@@ -1,5 +1,13 @@
 import { useState } from 'preact/hooks';
-import { type Choices, get, type HookHealth, hookCall, type ParsedFilter, type Project, type Webhook } from './api.ts';
+import {
+  type Choices,
+  get,
+  type HookHealth,
+  hookCall,
+  type ParsedFilterInput,
+  type Project,
+  type ShownWebhook,
+} from './api.ts';
 import { ago, count, duration } from './format.ts';
 import { Bell, FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
@@ -43,14 +51,14 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 export const typeName = (type: string): string => TYPE_NAMES[type] ?? type;
 
 /** Without types, or with ANY, all transactions match; those of a parsed webhook by the names of their instructions. */
-export function transactionText({ transactionTypes: types, parsedFilter }: Webhook): string {
+export function transactionText({ transactionTypes: types, parsedFilter }: ShownWebhook): string {
   const names = parsedFilter?.instructionNames?.length ?? 0;
   if (parsedFilter != null) return names === 0 ? 'all instructions' : count(names, 'instruction');
   return types.length === 0 || types.includes('ANY') ? 'all types' : count(types.length, 'type');
 }
 
 /** Number of addresses; for a parsed webhook, of programs and accounts in its filter. */
-export const addressCountOf = ({ addressCount, parsedFilter }: Webhook): number =>
+export const addressCountOf = ({ addressCount, parsedFilter }: ShownWebhook): number =>
   parsedFilter == null
     ? addressCount
     : (parsedFilter.programs?.length ?? 0) +
@@ -58,14 +66,14 @@ export const addressCountOf = ({ addressCount, parsedFilter }: Webhook): number 
       Object.keys(parsedFilter.accounts?.roles ?? {}).length;
 
 export function WebhooksPage({ project }: { project: Project }) {
-  const hooks = useLoad(() => hookCall<readonly Webhook[]>(project.id, 'GET', ''), [project.id], REFRESH_MS);
+  const hooks = useLoad(() => hookCall<readonly ShownWebhook[]>(project.id, 'GET', ''), [project.id], REFRESH_MS);
   const healths = useLoad(
     () => hookCall<readonly HookHealth[]>(project.id, 'GET', '/health'),
     [project.id],
     REFRESH_MS,
   );
-  const healthOf = ({ webhookID }: Webhook) => healths.data?.find((one) => one.webhookID === webhookID);
-  const ofHealth = (hook: Webhook, show: (health: HookHealth) => preact.ComponentChildren) => {
+  const healthOf = ({ webhookID }: ShownWebhook) => healths.data?.find((one) => one.webhookID === webhookID);
+  const ofHealth = (hook: ShownWebhook, show: (health: HookHealth) => preact.ComponentChildren) => {
     const health = healthOf(hook);
     return health === undefined ? '–' : show(health);
   };
@@ -263,25 +271,25 @@ export const failureText = (failure: string | null, statusCode: number | null): 
 
 /** What can be done with a webhook, and the dialogs for it. */
 export function useHookActions(project: Project, changed: () => Promise<void>, afterDelete: () => void = () => {}) {
-  const [open, setOpen] = useState<{ readonly what: 'edit' | 'delete' | 'rotate'; readonly hook: Webhook } | null>(
+  const [open, setOpen] = useState<{ readonly what: 'edit' | 'delete' | 'rotate'; readonly hook: ShownWebhook } | null>(
     null,
   );
   const [secret, setSecret] = useState<string | null>(null);
   const close = () => setOpen(null);
-  const on = (hook: Webhook) => `/${hook.webhookID}`;
+  const on = (hook: ShownWebhook) => `/${hook.webhookID}`;
 
-  async function test(hook: Webhook): Promise<void> {
+  async function test(hook: ShownWebhook): Promise<void> {
     const result = await hookCall<TestResult>(project.id, 'POST', `${on(hook)}/test`, {});
     if (result.delivered)
       toast(`Test event delivered: the receiver answered ${result.statusCode} after ${duration(result.durationMs)}`);
     else toast(`Test event not delivered: ${failureText(result.failure, result.statusCode)}`, 'bad');
   }
-  async function toggle(hook: Webhook): Promise<void> {
+  async function toggle(hook: ShownWebhook): Promise<void> {
     await hookCall(project.id, 'PATCH', on(hook), { active: !hook.active });
     toast(hook.active ? 'Webhook switched off' : 'Webhook switched on');
     await changed();
   }
-  const of = (hook: Webhook): readonly MenuItem[] => [
+  const of = (hook: ShownWebhook): readonly MenuItem[] => [
     { label: 'Send a test event', icon: FlaskConical, onSelect: () => test(hook) },
     { label: 'Edit…', icon: Pencil, onSelect: () => setOpen({ what: 'edit', hook }) },
     { label: hook.active ? 'Switch off' : 'Switch on', icon: Power, onSelect: () => toggle(hook) },
@@ -391,7 +399,7 @@ const NEW: Draft = {
   ...NO_FILTER,
 };
 
-const draftOf = (hook: Webhook): Draft => ({
+const draftOf = (hook: ShownWebhook): Draft => ({
   ...hook,
   name: hook.name ?? '',
   description: hook.description ?? '',
@@ -408,7 +416,7 @@ const filterDraftOf = ({
   accounts,
   includeFailed,
   includeCpi,
-}: ParsedFilter) => ({
+}: ParsedFilterInput) => ({
   programs: programs.join('\n'),
   instructionNames: instructionNames.join(', '),
   roles: Object.entries(accounts?.roles ?? {})
@@ -430,7 +438,14 @@ const rolesOf = (text: string): readonly (readonly [name: string, address: strin
   });
 
 /** Empty lists are left out: they would match nothing. */
-function filterOf({ programs, instructionNames, addresses, roles, includeFailed, includeCpi }: Draft): ParsedFilter {
+function filterOf({
+  programs,
+  instructionNames,
+  addresses,
+  roles,
+  includeFailed,
+  includeCpi,
+}: Draft): ParsedFilterInput {
   const list = (name: string, values: readonly string[]) => (values.length === 0 ? {} : { [name]: values });
   const pairs = rolesOf(roles);
   const accounts = {
@@ -498,12 +513,12 @@ function HookDialog({
   onDone,
 }: {
   project: Project;
-  hook: Webhook | null;
+  hook: ShownWebhook | null;
   onClose: () => void;
   onDone: () => Promise<void>;
 }) {
   const whole = useLoad(
-    async () => (hook === null ? null : hookCall<Webhook>(project.id, 'GET', `/${hook.webhookID}`)),
+    async () => (hook === null ? null : hookCall<ShownWebhook>(project.id, 'GET', `/${hook.webhookID}`)),
     [hook?.webhookID],
   );
   return (
@@ -526,7 +541,7 @@ function HookForm({
   onDone,
 }: {
   project: Project;
-  hook: Webhook | null;
+  hook: ShownWebhook | null;
   onClose: () => void;
   onDone: () => Promise<void>;
 }) {
@@ -564,7 +579,7 @@ function HookForm({
     };
     try {
       if (hook === null) {
-        const made = await hookCall<Webhook>(project.id, 'POST', '', body);
+        const made = await hookCall<ShownWebhook>(project.id, 'POST', '', body);
         toast('Webhook created');
         setSecret(made.signingSecret ?? null);
       } else {

@@ -74,7 +74,7 @@ export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
 }
 
 /** A project as the caller of a route of the API listener. Errors: 404. */
-export async function callerOf(
+export async function sessionCallerOf(
   { access }: PageContext,
   projectId: string,
 ): Promise<{ readonly caller: Caller; readonly isDisabled: boolean }> {

@@ -9,8 +9,8 @@ import type { InjectedCall } from '../../../src/ports/daemon-view.ts';
 import type { OffChainDocuments } from '../../../src/ports/tokens.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { address, orNull, signature } from '../../../src/solana/schemas.ts';
-import { demandProject, identityName, sameText } from '../sessions.ts';
-import { API, callerOf, missing, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
+import { demandOwnProject, identityName, sameText } from '../sessions.ts';
+import { API, missing, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, sessionCallerOf } from './common.ts';
 
 export interface LookUpParts {
   readonly documents: OffChainDocuments | undefined;
@@ -134,8 +134,8 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project } = request.params;
-      demandProject(session, project);
-      const { caller, isDisabled } = await callerOf(context, project);
+      demandOwnProject(session, project);
+      const { caller, isDisabled } = await sessionCallerOf(context, project);
       if (isDisabled) throw new RequestError(409, 'the project is disabled: enable it first');
       const { body: wanted, requestId, log, signal, remoteAddress } = request;
       const call = { ...requestOf(wanted), caller, isCharged: true, requestId, log, signal, remoteAddress };

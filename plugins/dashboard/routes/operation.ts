@@ -250,7 +250,7 @@ function steerSinkRoute(context: PageContext, act: 'pause' | 'resume'): Route {
   });
 }
 
-export interface Live {
+export interface LiveRoute {
   readonly route: Route;
   /** Ends all streams, which would delay the stop of the daemon. */
   close(): void;
@@ -274,7 +274,7 @@ function withDistrust(state: UpstreamState, distrusted: readonly string[]): Upst
 export function createLive(
   context: PageContext,
   ctx: Pick<HostContext, 'chain' | 'upstreams' | 'clock' | 'core'>,
-): Live {
+): LiveRoute {
   const { config, guard } = context;
   const streams = new Set<Readable>();
   let isClosed = false;

@@ -72,7 +72,7 @@ export function arePagesBuilt(): boolean {
 }
 
 /** All page files by name; they are few and small. */
-export async function readPages(): Promise<ReadonlyMap<string, PageFile>> {
+export async function readPageFiles(): Promise<ReadonlyMap<string, PageFile>> {
   const files = await findFiles();
   return new Map(
     [...files].filter(([name]) => extname(name) in TYPES).map(([name, bytes]) => [name, describeFile(name, bytes)]),

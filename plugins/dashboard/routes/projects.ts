@@ -3,16 +3,16 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { KeyLimitsChange, UsageDay } from '../../../src/ports/access.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
-import { demandOperator, demandProject, identityName } from '../sessions.ts';
+import { demandOperator, demandOwnProject, identityName } from '../sessions.ts';
 import {
   API,
   audited,
-  callerOf,
   missing,
   PAGE_ROUTE,
   type PageContext,
   projectParams,
   REFUSALS,
+  sessionCallerOf,
   withHttpErrors,
 } from './common.ts';
 
@@ -77,7 +77,7 @@ function budgetsRoute({ budgets, guard }: PageContext): Route {
     replies: { 200: Type.Object({ budgets: Type.Array(Type.Unknown()) }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
-      demandProject(guard.enter(request), project);
+      demandOwnProject(guard.enter(request), project);
       return json({ budgets: await budgets(project) });
     },
   });
@@ -93,7 +93,7 @@ function requestsRoute({ guard, requests }: PageContext): Route {
     replies: { 200: Type.Object({ requests: Type.Array(Type.Unknown()) }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
-      demandProject(guard.enter(request), project);
+      demandOwnProject(guard.enter(request), project);
       return json({ requests: (await requests.list(project)).map(({ projectId: _projectId, ...shown }) => shown) });
     },
   });
@@ -109,7 +109,7 @@ function requestRoute({ guard, requests }: PageContext): Route {
     replies: { 200: Type.Object({ request: Type.Unknown() }), ...REFUSALS },
     async handler(request) {
       const { project, requestId } = request.params;
-      demandProject(guard.enter(request), project);
+      demandOwnProject(guard.enter(request), project);
       const found = await requests.find(project, requestId);
       if (found === null) throw new RequestError(404, 'request not found');
       const { projectId: _projectId, ...shown } = found;
@@ -175,7 +175,7 @@ function changeRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project } = request.params;
-      demandProject(session, project);
+      demandOwnProject(session, project);
       demandOperator(session);
       const { name, isDisabled } = request.body;
       const change = {
@@ -201,7 +201,7 @@ function deleteRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project } = request.params;
-      demandProject(session, project);
+      demandOwnProject(session, project);
       demandOperator(session);
       const name = (await access.projects()).find(({ id }) => id === project)?.name ?? '';
       const action = { action: 'projects.delete', target: `${name} (${project})` };
@@ -227,7 +227,7 @@ function secretRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project } = request.params;
-      demandProject(session, project);
+      demandOwnProject(session, project);
       demandOperator(session);
       const action = { action: 'projects.renew-secret', target: project };
       const secret = await audited(context, request, session, action, async () => {
@@ -286,7 +286,7 @@ function listKeysRoute({ access, guard, requests }: PageContext): Route {
     replies: { 200: Type.Object({ keys: Type.Array(keyReply) }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
-      demandProject(guard.enter(request), project);
+      demandOwnProject(guard.enter(request), project);
       const keys = await withHttpErrors(access.keys(project));
       const uses = await requests.lastUses(keys.map(({ id }) => id));
       return json({ keys: keys.map((key) => ({ ...key, usedAt: uses.get(key.id) ?? null })) });
@@ -311,7 +311,7 @@ function createKeyRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project } = request.params;
-      demandProject(session, project);
+      demandOwnProject(session, project);
       const { name, expiresAt = null } = request.body;
       if (expiresAt !== null && expiresAt <= context.clock.now())
         throw new RequestError(400, 'the expiry must be in the future');
@@ -336,7 +336,7 @@ function revokeRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project, key } = request.params;
-      demandProject(session, project);
+      demandOwnProject(session, project);
       const action = { action: 'keys.revoke', target: `${project}: ${key}` };
       return json({
         revoked: await audited(context, request, session, action, () => access.revokeKey(project, key)),
@@ -358,7 +358,7 @@ function limitRoute(context: PageContext): Route {
     async handler(request) {
       const session = guard.change(request);
       const { project, key } = request.params;
-      demandProject(session, project);
+      demandOwnProject(session, project);
       const limits = limitsOf(request.body);
       const words = Object.entries(limits).map(([name, list]) => `${name} ${list?.join(' ') ?? 'all'}`);
       const action = { action: 'keys.limit', target: `${project}: ${key}: ${words.join(', ')}` };
@@ -394,7 +394,7 @@ function usageRoute({ access, guard }: PageContext): Route {
     replies: { 200: Type.Object({ cycle: Type.Unknown(), days: Type.Array(usageDay) }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
-      demandProject(guard.enter(request), project);
+      demandOwnProject(guard.enter(request), project);
       const { from, to } = request.query;
       const [cycle, days] = await withHttpErrors(
         Promise.all([access.usage(project), access.usageDays(project, from, to)] as const),
@@ -415,7 +415,7 @@ function csvRoute({ access, guard }: PageContext): Route {
     replies: { 200: Type.String({ contentMediaType: 'text/csv' }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
-      demandProject(guard.enter(request), project);
+      demandOwnProject(guard.enter(request), project);
       const { from, to } = request.query;
       const days = await withHttpErrors(access.usageDays(project, from, to));
       return {
@@ -484,9 +484,9 @@ export function endpointRoutes(context: PageContext): readonly Route[] {
       async handler(request) {
         const session = guard.change(request);
         const { project: projectId } = request.params;
-        demandProject(session, projectId);
+        demandOwnProject(session, projectId);
         if (!daemon.plugins().some(({ id }) => id === plugin)) throw missing(`the plugin ${plugin} is not loaded`);
-        const { caller, isDisabled } = await callerOf(context, projectId);
+        const { caller, isDisabled } = await sessionCallerOf(context, projectId);
         const { method, path, body } = request.body;
         // What it has can be looked at.
         if (isDisabled && method !== 'GET') throw new RequestError(409, 'the project is disabled: enable it first');

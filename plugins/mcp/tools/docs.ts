@@ -87,7 +87,7 @@ const resultOf = ({ id, page, title, text }: Section) => ({
 });
 
 /** A page of the guide as Markdown. Errors: ToolError 404. */
-export async function pageOf(calls: Calls, name: string): Promise<string> {
+export async function docsPageOf(calls: Calls, name: string): Promise<string> {
   return await calls.text(pathOf(name));
 }
 

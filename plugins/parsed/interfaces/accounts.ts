@@ -5,16 +5,16 @@ import type { ChainCallOptions } from '../../../src/ports/chain.ts';
 import {
   anchorAddress,
   anchorText,
-  metadataAddress,
   metadataText,
+  programMetadataAddress,
   writesInterface,
 } from '../../../src/solana/idl/idl-accounts.ts';
 import { meaningOfRefusal } from '../../../src/solana/node-errors.ts';
-import type { Asker, FetchTransactions } from '../fetch.ts';
-import type { SignatureList, SignatureRow } from '../revisions.ts';
+import type { FetchTransactions, ProjectAsker } from '../fetch.ts';
+import type { ListedOutcome, SignaturePages } from '../revisions.ts';
 import type { ProgramChanges } from './versions.ts';
 
-export type CallOptions = Asker & { readonly timeoutMs: number } & Pick<
+export type CallOptions = ProjectAsker & { readonly timeoutMs: number } & Pick<
     ChainCallOptions,
     'archive' | 'only' | 'answeredBy'
   >;
@@ -35,7 +35,7 @@ export interface PublishedContent {
 
 /** The account of the Program Metadata program, then that of Anchor; empty where the program can have none. */
 export const accountsOf = (program: string): readonly [metadata: string, anchor: string] => [
-  metadataAddress(program) ?? '',
+  programMetadataAddress(program) ?? '',
   anchorAddress(program) ?? '',
 ];
 
@@ -108,7 +108,7 @@ export async function listBoth(
   slot: number,
   options: CallOptions,
   listers = new Set<string>(),
-): Promise<readonly [metadata: SignatureList | null, anchor: SignatureList | null]> {
+): Promise<readonly [metadata: SignaturePages | null, anchor: SignaturePages | null]> {
   const [metadata, anchor] = accountsOf(program);
   const answeredBy = (upstream: string) => void listers.add(upstream);
   // Changes may be as old as the program.
@@ -132,21 +132,21 @@ export const listBefore = (
   address: string,
   before: string,
   options: CallOptions,
-): Promise<SignatureList | null> => list(reader, address, { before }, { ...options, archive: true });
+): Promise<SignaturePages | null> => list(reader, address, { before }, { ...options, archive: true });
 
 async function list(
   reader: ChainReader,
   address: string,
   params: object,
   options: CallOptions,
-): Promise<SignatureList | null> {
+): Promise<SignaturePages | null> {
   const range = { limit: MAX_LISTED, commitment: 'confirmed', ...params };
-  const rows = await call<readonly SignatureRow[]>(reader, 'getSignaturesForAddress', [address, range], options);
+  const rows = await call<readonly ListedOutcome[]>(reader, 'getSignaturesForAddress', [address, range], options);
   return rows === null ? null : { rows, isWhole: rows.length < MAX_LISTED };
 }
 
 /** A list of an archive that is behind, completed by a newer one. */
-function mergedList(old: SignatureList | null, recent: SignatureList | null): SignatureList | null {
+function mergedList(old: SignaturePages | null, recent: SignaturePages | null): SignaturePages | null {
   if (old === null || recent === null) return null;
   const known = new Set(recent.rows.map(({ signature }) => signature));
   const isJoined = recent.isWhole || old.rows.some(({ signature }) => signature === recent.rows.at(-1)!.signature);
@@ -158,10 +158,10 @@ function mergedList(old: SignatureList | null, recent: SignatureList | null): Si
 async function mentionsAmong(
   fetch: FetchTransactions,
   program: string,
-  rows: readonly SignatureRow[],
-  { onlyLast, asker }: { readonly onlyLast: boolean; readonly asker: Asker },
-): Promise<ReadonlySet<SignatureRow>> {
-  const among = new Set<SignatureRow>();
+  rows: readonly ListedOutcome[],
+  { onlyLast, asker }: { readonly onlyLast: boolean; readonly asker: ProjectAsker },
+): Promise<ReadonlySet<ListedOutcome>> {
+  const among = new Set<ListedOutcome>();
   const newest = rows.slice(0, MAX_READ);
   // Usually the last transaction with the account is its last change.
   for (const part of [newest.slice(0, 1), newest.slice(1)]) {

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import { anchorAddress, metadataAddress } from '../../../src/solana/idl/idl-accounts.ts';
+import { anchorAddress, programMetadataAddress } from '../../../src/solana/idl/idl-accounts.ts';
 import { isWritableAt } from '../../../src/solana/idl/parse-transaction.ts';
 import { readIdl } from '../../../src/solana/idl/read-idl.ts';
 import { MAX_VERSIONS } from '../store.ts';
@@ -125,7 +125,7 @@ export class PublishedCache {
   private watchedOf(program: string): Watched {
     let watched = this.watched.get(program);
     if (watched === undefined) {
-      const addresses = [metadataAddress(program), anchorAddress(program)];
+      const addresses = [programMetadataAddress(program), anchorAddress(program)];
       const keys = addresses.flatMap((address) => (address === null ? [] : (decode32(address) ?? [])));
       watched = { keys, since: this.run.to, writtenIn: -1 };
       this.watched.set(program, watched);

@@ -10,7 +10,7 @@ import type { ChainBlock } from '../../../src/ports/block.ts';
 import { nativeInterfaces } from '../../../src/solana/idl/native.ts';
 import type { ParsedConfig } from '../config.ts';
 import { createDecodeCosts } from '../costs.ts';
-import type { Asker, FetchTransactions } from '../fetch.ts';
+import type { FetchTransactions, ProjectAsker } from '../fetch.ts';
 import { readVersions, writeVersion } from '../store.ts';
 import { PROGRAMS_PER_CALL, type PublishedContent, readChanges, readContents } from './accounts.ts';
 import { PublishedCache } from './cache.ts';
@@ -23,16 +23,16 @@ import {
   hasGap,
   hashOf,
   isInDoubt,
-  judge,
+  judgeVersion,
   NO_HASH,
   newestOf,
   type Published,
-  placeOf,
   type SlotSpan,
+  versionPlaceOf,
 } from './versions.ts';
 
 export { MEMORY_PER_CHARACTER, shareOf } from './cache.ts';
-export { type KnownVersion, type Learned, type OwnInterfaces, type OwnOf, SOURCES } from './learned.ts';
+export { INTERFACE_SOURCES, type KnownVersion, type Learned, type OwnInterfaces, type OwnOf } from './learned.ts';
 export { FOREVER, type Version } from './versions.ts';
 
 export interface Interfaces {
@@ -42,7 +42,7 @@ export interface Interfaces {
    */
   learn(
     newestSlots: ReadonlyMap<string, number>,
-    asker: Asker,
+    asker: ProjectAsker,
     oldestSlots?: ReadonlyMap<string, number>,
   ): Promise<Learned>;
   /**
@@ -71,7 +71,7 @@ interface Lesson {
   readonly reader: ChainReader;
   readonly newestSlots: ReadonlyMap<string, number>;
   readonly used: KnownPrograms;
-  readonly asker: Asker;
+  readonly asker: ProjectAsker;
 }
 
 export function createInterfaces({ chain, store, config, log, fetch, clock }: InterfacesParts): Interfaces {
@@ -87,7 +87,7 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
 
   async function learn(
     newestSlots: ReadonlyMap<string, number>,
-    asker: Asker,
+    asker: ProjectAsker,
     oldestSlots = newestSlots,
   ): Promise<Learned> {
     const used: KnownPrograms = new Map();
@@ -192,9 +192,9 @@ export function createInterfaces({ chain, store, config, log, fetch, clock }: In
       ? await readChanges(reader, fetch, { program, slot, after }, options)
       : { slots: [], since: slot - 1 };
     // Another call may have seen the same change, or one before it.
-    const known = judge(newest(), changes, hash);
+    const known = judgeVersion(newest(), changes, hash);
     if (isKnown(known)) return;
-    const { from, before } = placeOf(known, changes, { slot, hash });
+    const { from, before } = versionPlaceOf(known, changes, { slot, hash });
     const versions = newestOf([...before, { from, to: FOREVER, hash, ...read }], cache.mostCharacters);
     cache.keep(program, { versions, hash, checkedSlot: slot }, used);
     lookBacks.noteVersion(program);

@@ -6,10 +6,10 @@ import type { BlockTime, DecodeCosts } from '../costs.ts';
 import { FOREVER, interfaceAt, type Published, type Version } from './versions.ts';
 
 /** Sources of interfaces, in order of preference. */
-export const SOURCES = ['project', 'folder', 'builtIn', 'chain'] as const;
+export const INTERFACE_SOURCES = ['project', 'folder', 'builtIn', 'chain'] as const;
 
 export interface KnownVersion extends Version {
-  readonly source: (typeof SOURCES)[number];
+  readonly source: (typeof INTERFACE_SOURCES)[number];
 }
 
 /** The interfaces that a project has uploaded, by program. */

@@ -10,7 +10,7 @@ import {
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { createSingleFlight } from '../../../src/runtime/single-flight.ts';
 import { DeadlinePassed, withDeadline } from '../../../src/runtime/waiting.ts';
-import type { Asker, FetchTransactions } from '../fetch.ts';
+import type { FetchTransactions, ProjectAsker } from '../fetch.ts';
 import { readRevisions } from '../revisions.ts';
 import { fillVersions, MAX_VERSIONS } from '../store.ts';
 import { accountsOf, listBefore, listBoth } from './accounts.ts';
@@ -84,7 +84,7 @@ export class LookBacks {
    * What is known with the former interfaces. The reading goes on when this call no longer waits for it: a call that comes later finds more
    * of it done. Errors: RequestError 503 while it goes on or must wait for others, and those of the reading.
    */
-  async read(reader: ChainReader, program: string, known: Published, asker: Asker): Promise<Published> {
+  async read(reader: ChainReader, program: string, known: Published, asker: ProjectAsker): Promise<Published> {
     const running = this.running.get(program) ?? this.start(reader, program, known, asker);
     if (running === null) throw beingRead(program);
     try {
@@ -96,7 +96,12 @@ export class LookBacks {
   }
 
   /** Null: too many wait already. */
-  private start(reader: ChainReader, program: string, known: Published, { tenant }: Asker): Promise<Published> | null {
+  private start(
+    reader: ChainReader,
+    program: string,
+    known: Published,
+    { tenant }: ProjectAsker,
+  ): Promise<Published> | null {
     const permit = this.places.acquire({ group: tenant.id });
     if (permit === null) return null;
     const work = this.running.run(program, async () => {
@@ -126,7 +131,12 @@ export class LookBacks {
     log.warn({ program, error: messageOf(error) }, 'former interfaces of a program cannot be read');
   }
 
-  private async readBack(reader: ChainReader, program: string, first: Published, asker: Asker): Promise<Published> {
+  private async readBack(
+    reader: ChainReader,
+    program: string,
+    first: Published,
+    asker: ProjectAsker,
+  ): Promise<Published> {
     const { cache, log, fetch, store, timeoutMs } = this.parts;
     const options = { ...asker, timeoutMs };
     const [metadata, anchor] = accountsOf(program);

@@ -141,7 +141,7 @@ export function finalOf(stored: Published): Published {
 }
 
 /** Doubts end where the history of the accounts has the changes that are stored, or does not reach them. */
-export function judge(
+export function judgeVersion(
   known: Published | undefined,
   { slots, since }: ProgramChanges,
   hash: string,
@@ -156,7 +156,7 @@ export function judge(
 }
 
 /** Since when the content that was read in `slot` is valid, and the versions before it with their ends. */
-export function placeOf(
+export function versionPlaceOf(
   known: Published | undefined,
   { slots, since }: ProgramChanges,
   { slot, hash }: { readonly slot: number; readonly hash: string },

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { questionOf } from './cached-ask.ts';
+import { cacheableCallOf } from './cached-ask.ts';
 
-const key = (method: string, params: string | null) => questionOf(method, params)?.key ?? null;
+const key = (method: string, params: string | null) => cacheableCallOf(method, params)?.key ?? null;
 
 test('only answers that never change are cached', () => {
   assert.equal(key('getGenesisHash', null), 'getGenesisHash');
@@ -54,9 +54,9 @@ test('equal questions have one key, different ones never share a key', () => {
 });
 
 test('ranks are those of an epoch and an identity, whatever slot of it is named', () => {
-  const whole = questionOf('getRankMap', '[432001]');
-  assert.deepEqual(whole, questionOf('getRankMap', '[432001,null]'));
-  assert.deepEqual(whole, questionOf('getRankMap', '[432001,{"identity":null}]'));
+  const whole = cacheableCallOf('getRankMap', '[432001]');
+  assert.deepEqual(whole, cacheableCallOf('getRankMap', '[432001,null]'));
+  assert.deepEqual(whole, cacheableCallOf('getRankMap', '[432001,{"identity":null}]'));
   assert.equal(whole?.epochSlot, 432_001);
   assert.equal(key('getRankMap', '[7]'), whole.key);
   assert.notEqual(key('getRankMap', '[7,{"identity":"x"}]'), whole.key);

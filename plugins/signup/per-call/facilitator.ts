@@ -6,7 +6,7 @@ import { OWN_WORK } from '../../../src/ports/access.ts';
 import { loadOptional } from '../../../src/runtime/optional-package.ts';
 import type { WirePeek } from '../../../src/solana/decode/walk-wire.ts';
 import { COMPUTE_BUDGET_PROGRAM } from '../../../src/solana/programs.ts';
-import { refused } from './refused.ts';
+import { perCallRefused } from './refused.ts';
 import type { Seller } from './seller.ts';
 import type { ShownPayment } from './shown.ts';
 
@@ -66,8 +66,8 @@ export interface OfficialSchemes {
 /** Errors: SIGNUP_PER_CALL with how to install the package. */
 export async function loadSchemes(folders: readonly string[]): Promise<OfficialSchemes> {
   const [two, one] = await Promise.all([
-    loadOptional<SvmPackage>({ ...PACKAGE, path: '/exact/facilitator' }, folders, refused),
-    loadOptional<SvmPackageOfVersion1>({ ...PACKAGE, path: '/exact/v1/facilitator' }, folders, refused),
+    loadOptional<SvmPackage>({ ...PACKAGE, path: '/exact/facilitator' }, folders, perCallRefused),
+    loadOptional<SvmPackageOfVersion1>({ ...PACKAGE, path: '/exact/v1/facilitator' }, folders, perCallRefused),
   ]);
   return { ofVersion1: one.ExactSvmSchemeV1, ofVersion2: two.ExactSvmScheme };
 }

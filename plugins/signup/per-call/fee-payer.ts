@@ -5,7 +5,7 @@ import { threadId } from 'node:worker_threads';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import { byteList } from '../../../src/lib/json.ts';
-import { refused } from './refused.ts';
+import { perCallRefused } from './refused.ts';
 
 /** Signs payments as the wallet that pays their fees. The key leaves this file only as an object that cannot be read. */
 export interface FeePayer {
@@ -18,11 +18,11 @@ const KEY_BYTES = 64;
 /** Reads a file of solana-keygen. `make`: writes one for its owner alone if there is none. Errors: SIGNUP_PER_CALL, without what the file contains. */
 export async function readFeePayer(path: string, make: ((bytes: number) => Uint8Array) | null): Promise<FeePayer> {
   const text = await readFile(path, 'utf8').catch(async (error: unknown) => {
-    if (make === null || codeOf(error) !== 'ENOENT') throw refused(`${path} cannot be read`);
+    if (make === null || codeOf(error) !== 'ENOENT') throw perCallRefused(`${path} cannot be read`);
     return await writeNew(path, make(KEY_BYTES / 2));
   });
   const bytes = bytesOf(text);
-  if (bytes?.length !== KEY_BYTES) throw refused(`${path} is no keypair of ${KEY_BYTES} numbers`);
+  if (bytes?.length !== KEY_BYTES) throw perCallRefused(`${path} is no keypair of ${KEY_BYTES} numbers`);
   const secret = secretOf(bytes.subarray(0, KEY_BYTES / 2), bytes.subarray(KEY_BYTES / 2), path);
   return { address: encode32(bytes.subarray(KEY_BYTES / 2)), sign: (message) => sign(null, message, secret) };
 }
@@ -46,7 +46,7 @@ async function writeNew(path: string, seed: Uint8Array): Promise<string> {
     await link(draft, path).finally(() => unlink(draft));
     return text;
   } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw refused(`${path} cannot be written`);
+    if (codeOf(error) !== 'EEXIST') throw perCallRefused(`${path} cannot be written`);
     return await readFile(path, 'utf8');
   }
 }
@@ -64,6 +64,6 @@ function secretOf(seed: Uint8Array, address: Uint8Array, path: string): KeyObjec
   try {
     return createPrivateKey({ key: { kty: 'OKP', crv: 'Ed25519', d: d as string, x: x as string }, format: 'jwk' });
   } catch {
-    throw refused(`${path} is no keypair`);
+    throw perCallRefused(`${path} is no keypair`);
   }
 }

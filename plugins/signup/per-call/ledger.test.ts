@@ -6,7 +6,7 @@ import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed } from '../../../test/helpers/access-harness.ts';
 import { eachStore } from '../../../test/helpers/store.ts';
 import { listProjects } from '../../access/projects.ts';
-import { createAccounts } from '../../access/services.ts';
+import { createAccessAccounts } from '../../access/services.ts';
 import { migrations, type PaymentRow, tables } from '../tables.ts';
 import { createLedger } from './ledger.ts';
 
@@ -33,7 +33,7 @@ eachStore('payments of calls', (engine) => {
     const store = await engine.store(t);
     const access = await accessBed(store);
     await migrate(store, [{ scope: 'signup', migrations }]);
-    const accounts = createAccounts(access.projects, access.keys, () => access.plans);
+    const accounts = createAccessAccounts(access.projects, access.keys, () => access.plans);
     const paid = [rowOf(1), rowOf(2), rowOf(3)];
     const [open, signUp] = [rowOf(4, { is_final: 0 }), rowOf(5, { credits: null })];
     await store.write((tx) =>

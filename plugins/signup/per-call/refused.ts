@@ -3,5 +3,5 @@ import { CodedError } from '../../../src/plugin/plugin.ts';
 import { SIGNUP_ERRORS } from '../config.ts';
 
 /** The settings cannot be used. */
-export const refused = (problem: string): CodedError =>
+export const perCallRefused = (problem: string): CodedError =>
   new CodedError('SIGNUP_PER_CALL', `${SIGNUP_ERRORS.SIGNUP_PER_CALL}: ${problem}`, { exitCode: EXIT.config });

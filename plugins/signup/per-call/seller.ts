@@ -14,7 +14,7 @@ import {
 import type { SignupConfig } from '../config.ts';
 import { type FeePayer, readFeePayer } from './fee-payer.ts';
 import { DECIMALS } from './price.ts';
-import { refused } from './refused.ts';
+import { perCallRefused } from './refused.ts';
 
 export interface Seller {
   /** CAIP-2 name. */
@@ -58,14 +58,14 @@ export async function readTreasury(parts: SellerParts): Promise<string> {
   const { config } = parts;
   const isLocal = parts.chain.status().kind === 'local';
   const treasury = config.treasury ?? (isLocal ? (await readOwn(parts)).address : null);
-  if (treasury === null) throw refused('signup.treasury has to be an address');
+  if (treasury === null) throw perCallRefused('signup.treasury has to be an address');
   return treasury;
 }
 
 async function readOwn({ chain, config, dataDir, randomBytes }: SellerParts): Promise<FeePayer> {
   const { feePayerFile } = config.perCall;
   if (feePayerFile === null && chain.status().kind !== 'local')
-    throw refused('signup.perCall.feePayerFile has to name a keypair');
+    throw perCallRefused('signup.perCall.feePayerFile has to name a keypair');
   return await readFeePayer(feePayerFile ?? join(dataDir, LOCAL_KEY_FILE), feePayerFile === null ? randomBytes : null);
 }
 
@@ -101,11 +101,11 @@ async function checkMint(chain: ChainReader, mint: string): Promise<string> {
   const account = await readAccount(chain, mint);
   const data = Buffer.from(account?.data[0] ?? '', 'base64');
   const { value } = decodeMint({ owner: account?.owner ?? '', data });
-  if (value === null) throw refused(`${mint} is no mint on this chain`);
+  if (value === null) throw perCallRefused(`${mint} is no mint on this chain`);
   if (value.decimals !== DECIMALS)
-    throw refused(`${mint} has ${value.decimals} decimals; calls are paid in dollars of ${DECIMALS}`);
+    throw perCallRefused(`${mint} has ${value.decimals} decimals; calls are paid in dollars of ${DECIMALS}`);
   if (findExtension(value.extensions, 'TransferFeeConfig') !== null)
-    throw refused(`${mint} takes a fee of transfers: less would arrive than is paid`);
+    throw perCallRefused(`${mint} takes a fee of transfers: less would arrive than is paid`);
   return value.program;
 }
 
@@ -172,7 +172,9 @@ async function openAccount(chain: ChainReader, { feePayer, treasury, mint, progr
   } catch (error) {
     // What the node says of it, without its address.
     if (error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR')
-      throw refused(`the account of the treasury for ${mint} cannot be opened: has ${feePayer.address} lamports?`);
+      throw perCallRefused(
+        `the account of the treasury for ${mint} cannot be opened: has ${feePayer.address} lamports?`,
+      );
     throw error;
   }
 }

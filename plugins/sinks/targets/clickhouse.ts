@@ -12,7 +12,7 @@ import type {
   SinkValue,
 } from '../../../src/ports/sink.ts';
 import { callPeer } from '../../../src/runtime/call-peer.ts';
-import { moved, refused, unreachable } from '../errors.ts';
+import { refused, targetMoved, unreachable } from '../errors.ts';
 
 /**
  * Rows in ClickHouse, over its HTTP interface. There are no transactions: a batch inserts its rows, and then the position. Rows have a key, and
@@ -106,7 +106,7 @@ class ClickHouseTarget implements SinkTarget {
 
   async write({ after, position, rows }: SinkBatch): Promise<SinkPosition> {
     const known = (await this.positions()).find(({ part }) => part === position.part);
-    if (known?.last !== after?.last || known?.blockhash !== after?.blockhash) throw moved(this.#sink.name);
+    if (known?.last !== after?.last || known?.blockhash !== after?.blockhash) throw targetMoved(this.#sink.name);
     for (const table of this.#sink.tables) await this.#insert(table, rows.get(table.name) ?? []);
     const { part, first, last, blockhash } = position;
     const values = [part, String(first), String(last), blockhash, this.#sink.version];

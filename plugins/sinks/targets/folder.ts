@@ -3,7 +3,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promis
 import { isAbsolute, join } from 'node:path';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkBatch, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
-import { moved, refused, unreachable } from '../errors.ts';
+import { refused, targetMoved, unreachable } from '../errors.ts';
 import {
   type FileFormat,
   type Manifest,
@@ -11,9 +11,9 @@ import {
   manifestBytes,
   nameOf,
   PART,
-  positionOf,
   readManifest,
   sha256,
+  sinkPositionOf,
 } from './manifest.ts';
 
 const BATCH = /^\d{12}$/;
@@ -59,7 +59,7 @@ class FolderTarget implements SinkTarget {
       for (const part of (await readdir(this.#sink.target)).filter((name) => PART.test(name)).toSorted()) {
         const last = (await this.#batches(part)).at(-1);
         if (last === undefined) continue;
-        positions.push(positionOf(await this.#manifest(part, last)));
+        positions.push(sinkPositionOf(await this.#manifest(part, last)));
       }
       return positions;
     });
@@ -72,7 +72,7 @@ class FolderTarget implements SinkTarget {
       await mkdir(folder, { recursive: true });
       const last = (await this.#batches(part)).at(-1);
       const known = last === undefined ? null : await this.#manifest(part, last);
-      if ((known?.last ?? null) !== (batch.after?.last ?? null)) throw moved(this.#sink.name);
+      if ((known?.last ?? null) !== (batch.after?.last ?? null)) throw targetMoved(this.#sink.name);
       const temporary = join(this.#sink.target, TEMPORARY, randomUUID());
       try {
         await this.#fill(temporary, batch);
@@ -107,7 +107,7 @@ class FolderTarget implements SinkTarget {
       await rename(temporary, place);
     } catch (error) {
       const code = codeOf(error);
-      if (code === 'ENOTEMPTY' || code === 'EEXIST') throw moved(this.#sink.name);
+      if (code === 'ENOTEMPTY' || code === 'EEXIST') throw targetMoved(this.#sink.name);
       throw error;
     }
   }

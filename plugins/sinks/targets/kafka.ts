@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
 import { loadOptional } from '../../../src/runtime/optional-package.ts';
-import { moved, refused, unreachable } from '../errors.ts';
+import { refused, targetMoved, unreachable } from '../errors.ts';
 import { type LogRecord, LogTarget, type RowLog } from './row-log.ts';
 
 /**
@@ -355,7 +355,7 @@ class KafkaLog implements RowLog<bigint> {
       return await work();
     } catch (error) {
       if (codeOf(error)?.startsWith('SINKS_') === true) throw error;
-      if (hasApiId(error, FENCED)) throw moved(this.#parts.sink.name);
+      if (hasApiId(error, FENCED)) throw targetMoved(this.#parts.sink.name);
       throw unreachable(`sink ${this.#parts.sink.name}: Kafka refuses: ${messageOf(error)}`, error);
     }
   }

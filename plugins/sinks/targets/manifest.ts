@@ -58,7 +58,7 @@ export function readManifest(text: string): Manifest | null {
   return isManifest ? (value as unknown as Manifest) : null;
 }
 
-export const positionOf = ({ part, first, last, blockhash }: SinkPosition): SinkPosition => ({
+export const sinkPositionOf = ({ part, first, last, blockhash }: SinkPosition): SinkPosition => ({
   part,
   first,
   last,

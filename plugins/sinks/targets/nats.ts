@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkKind, SinkTarget } from '../../../src/ports/sink.ts';
 import { loadOptional } from '../../../src/runtime/optional-package.ts';
-import { moved, refused, unreachable } from '../errors.ts';
+import { refused, targetMoved, unreachable } from '../errors.ts';
 import { type LogRecord, LogTarget, type RowLog } from './row-log.ts';
 
 /**
@@ -224,7 +224,7 @@ class NatsLog implements RowLog<number> {
             })
             .then(
               ({ seq, duplicate }) => {
-                if (duplicate || seq !== expected + 1) failure ??= { error: moved(sink.name) };
+                if (duplicate || seq !== expected + 1) failure ??= { error: targetMoved(sink.name) };
               },
               (error: unknown) => {
                 failure ??= { error };
@@ -244,7 +244,7 @@ class NatsLog implements RowLog<number> {
       await Promise.all(waiting);
       const failed = failure as { readonly error: unknown } | null;
       if (failed === null) return;
-      throw apiCode(failed.error) === WRONG_LAST_SEQUENCE ? moved(sink.name) : failed.error;
+      throw apiCode(failed.error) === WRONG_LAST_SEQUENCE ? targetMoved(sink.name) : failed.error;
     });
   }
 

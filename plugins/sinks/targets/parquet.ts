@@ -4,7 +4,7 @@ import {
   type ParquetColumn,
   type ParquetKind,
   type ParquetValue,
-  schemaOf,
+  parquetSchemaOf,
   sourceOf,
   withAmounts,
 } from '../../../src/lib/parquet-columns.ts';
@@ -60,7 +60,7 @@ async function encode(table: SinkTable, rows: readonly SinkRow[], amounts: Amoun
   const { ByteWriter, ParquetWriter } = await import('hyparquet-writer');
   const columns = withAmounts(table.columns.map(columnOf), amounts);
   const writer = new ByteWriter();
-  const parquet = new ParquetWriter({ writer, schema: schemaOf(columns), createdBy: 'parhelion' });
+  const parquet = new ParquetWriter({ writer, schema: parquetSchemaOf(columns), createdBy: 'parhelion' });
   if (rows.length > 0)
     await parquet.write({
       columnData: columns.map((column, at) => sourceOf(column, columnValues(table, rows, at))),

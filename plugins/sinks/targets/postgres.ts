@@ -11,7 +11,7 @@ import type {
   SinkTarget,
   SinkValue,
 } from '../../../src/ports/sink.ts';
-import { moved, refused, unreachable } from '../errors.ts';
+import { refused, targetMoved, unreachable } from '../errors.ts';
 
 /**
  * Rows in PostgreSQL. A batch is one transaction: it moves the row of `sink_positions` from where it has to be, copies the rows, and
@@ -172,7 +172,7 @@ class PostgresTarget implements SinkTarget {
               'where sink = $4 and part = $5 and first_slot = $6 and last_slot = $7 and blockhash = $8',
             [last, blockhash, version, name, part, after.first, after.last, after.blockhash],
           );
-    if (rowCount !== 1) throw moved(name);
+    if (rowCount !== 1) throw targetMoved(name);
   }
 
   async #copy(table: SinkTable, rows: readonly SinkRow[]): Promise<void> {

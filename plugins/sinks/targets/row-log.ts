@@ -1,6 +1,6 @@
 import { isPlainObject } from '../../../src/lib/json.ts';
 import type { OpenSink, SinkBatch, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
-import { moved, refused } from '../errors.ts';
+import { refused, targetMoved } from '../errors.ts';
 import { lineOf, rowOf } from './ndjson.ts';
 
 /** Identity of a row in its table, ascending within a part: its slot, and its number among the rows of the table in that slot. */
@@ -78,7 +78,7 @@ export class LogTarget<Place> implements SinkTarget {
     }
     const before = this.#state!;
     const found = before.positions.find(({ part }) => part === position.part) ?? null;
-    if (found?.last !== after?.last || found?.blockhash !== after?.blockhash) throw moved(this.#sink.name);
+    if (found?.last !== after?.last || found?.blockhash !== after?.blockhash) throw targetMoved(this.#sink.name);
     const { [position.part]: begun = {}, ...unfinished } = before.unfinished;
     const records = this.#recordsOf(batch).filter(({ table, key }) => {
       const newest = begun[table];

@@ -3,7 +3,7 @@ import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import type { OpenSink, SinkBatch, SinkKind, SinkPosition, SinkRow, SinkTarget } from '../../../src/ports/sink.ts';
 import { callPeer, type PeerCall } from '../../../src/runtime/call-peer.ts';
 import { loadOptional } from '../../../src/runtime/optional-package.ts';
-import { moved, refused, unreachable } from '../errors.ts';
+import { refused, targetMoved, unreachable } from '../errors.ts';
 import {
   type FileFormat,
   MAX_SLOT,
@@ -12,9 +12,9 @@ import {
   manifestBytes,
   nameOf,
   PART,
-  positionOf,
   readManifest,
   sha256,
+  sinkPositionOf,
 } from './manifest.ts';
 import { parquetFormat } from './parquet.ts';
 
@@ -161,7 +161,7 @@ class S3Target implements SinkTarget {
     const positions: SinkPosition[] = [];
     for (const part of await this.#parts()) {
       const newest = await this.#newest(part, MAX_SLOT);
-      if (newest !== null) positions.push(positionOf(newest));
+      if (newest !== null) positions.push(sinkPositionOf(newest));
     }
     return positions;
   }
@@ -169,7 +169,7 @@ class S3Target implements SinkTarget {
   async write(batch: SinkBatch): Promise<SinkPosition> {
     const { part } = batch.position;
     const known = await this.#newest(part, MAX_SLOT);
-    if ((known?.last ?? null) !== (batch.after?.last ?? null)) throw moved(this.#sink.name);
+    if ((known?.last ?? null) !== (batch.after?.last ?? null)) throw targetMoved(this.#sink.name);
     if (known === null) await this.#probe();
     const files: ManifestFile[] = [];
     for (const table of this.#sink.tables) {
@@ -182,7 +182,7 @@ class S3Target implements SinkTarget {
     const manifest = manifestBytes(batch, this.#sink.version, files);
     if (await this.#bucket.put(this.#key(part, batch.first), manifest, true)) return batch.position;
     for (const { name } of files) await this.#bucket.remove(name);
-    throw moved(this.#sink.name);
+    throw targetMoved(this.#sink.name);
   }
 
   async read(table: string, first: number, last: number): Promise<readonly SinkRow[]> {

@@ -7,7 +7,7 @@ import { codeOf, messageOf } from '../../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import type { OpenSink, SinkBatch, SinkKind, SinkPosition, SinkTarget } from '../../../src/ports/sink.ts';
 import { refused, unreachable } from '../errors.ts';
-import { positionOf } from './manifest.ts';
+import { sinkPositionOf } from './manifest.ts';
 import { lineOf } from './ndjson.ts';
 
 /**
@@ -53,7 +53,7 @@ function positionIn(name: string, line: string): SinkPosition {
     Number.isSafeInteger(value['first']) &&
     Number.isSafeInteger(value['last']);
   if (!isPosition) throw refused(`sink ${name}: its file has a line that is no position`);
-  return positionOf(value as unknown as SinkPosition);
+  return sinkPositionOf(value as unknown as SinkPosition);
 }
 
 interface TargetParts {

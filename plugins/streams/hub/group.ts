@@ -3,12 +3,12 @@ import type { Lease, Tenant } from '../../../src/ports/access.ts';
 import type { Counter } from '../../../src/ports/telemetry.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
 import {
+  bytesOfBatches,
   type Feed,
   type Leave,
   mayHold,
-  type Pending,
+  type PendingContent,
   type Reader,
-  sizeOf,
   sizeOfPending,
   TOO_MUCH_PENDING,
   type UpdateBatch,
@@ -25,7 +25,7 @@ interface GroupParts {
   readonly name: string | null;
   readonly feed: Feed;
   /** Content with which it begins. */
-  readonly pending: readonly Pending[];
+  readonly pending: readonly PendingContent[];
   /** At `finalized`: content of earlier blocks was not made at their release, and is made when they become final. */
   readonly madeFrom: number;
   readonly maxPendingBytes: number;
@@ -41,7 +41,7 @@ export class SubscriptionGroup {
   readonly feed: Feed;
   private readonly parts: GroupParts;
   private readonly members = new Set<Member>();
-  private pending: readonly Pending[];
+  private pending: readonly PendingContent[];
   private heldBytes = 0;
   private made: number;
   /** Holds what is pending. */
@@ -105,7 +105,7 @@ export class SubscriptionGroup {
   /** Keeps content until its block is final. */
   hold(slot: number, batches: readonly UpdateBatch[]): void {
     if (batches.length === 0) return;
-    this.pending = [...this.pending, { slot, batches, bytes: sizeOf(batches) }];
+    this.pending = [...this.pending, { slot, batches, bytes: bytesOfBatches(batches) }];
     this.settle();
   }
 

@@ -11,12 +11,12 @@ import { Replays } from './replays.ts';
 import {
   type Board,
   type HubOptions,
+  type HubSubscription,
   headerOf,
   type Leave,
-  type Pending,
+  type PendingContent,
   type Reader,
   type StreamHub,
-  type Subscription,
   type UpdateBatch,
 } from './types.ts';
 
@@ -25,10 +25,10 @@ export type {
   BoardContent,
   Feed,
   HubOptions,
+  HubSubscription,
   Leave,
   Reader,
   StreamHub,
-  Subscription,
   UpdateBatch,
 } from './types.ts';
 
@@ -81,10 +81,10 @@ export function createStreamHub({ metrics, log, limits, blocks }: HubOptions): S
    * final, with which a replay at `finalized` arrives.
    */
   function joinLive(
-    { key, feed }: Subscription,
+    { key, feed }: HubSubscription,
     reader: Reader,
     from = feed.level === 'finalized' ? 0 : open.firstToCome,
-    held: readonly Pending[] = [],
+    held: readonly PendingContent[] = [],
   ): Leave {
     const name = held.length > 0 ? null : key;
     let group = name === null ? undefined : named.get(name);
@@ -96,7 +96,7 @@ export function createStreamHub({ metrics, log, limits, blocks }: HubOptions): S
     return group.join(reader, from);
   }
 
-  function joinFinalized(subscription: Subscription, reader: Reader): Leave {
+  function joinFinalized(subscription: HubSubscription, reader: Reader): Leave {
     const missing = open.firstNotHeld();
     if (missing === null) return joinLive(subscription, reader);
     const kept = blocks();

@@ -8,12 +8,12 @@ import { GrpcError } from '../grpc-server.ts';
 import { SLOT_STATUS } from '../wire/updates.ts';
 import { nextKept, type OpenBlocks, outOfRange } from './open-blocks.ts';
 import {
+  bytesOfBatches,
+  type HubSubscription,
   type Leave,
   mayHold,
-  type Pending,
+  type PendingContent,
   type Reader,
-  type Subscription,
-  sizeOf,
   sizeOfPending,
   TOO_MUCH_PENDING,
   type UpdateBatch,
@@ -29,7 +29,7 @@ interface ReplaysParts {
   readonly sent: Counter;
   readonly maxPendingBytes: number;
   /** Makes it a live subscription that gets content from this slot on; `held`: content of blocks that are not final. */
-  joinLive(subscription: Subscription, reader: Reader, from: number, held: readonly Pending[]): Leave;
+  joinLive(subscription: HubSubscription, reader: Reader, from: number, held: readonly PendingContent[]): Leave;
 }
 
 /** `reading`: the ledger; `live`: it has caught up; `over`: its reader has left, or it cannot go on. */
@@ -46,14 +46,14 @@ export const REPLAY = {
 
 /** A subscription that reads the ledger until it has caught up. */
 interface Replay {
-  readonly subscription: Subscription;
+  readonly subscription: HubSubscription;
   readonly reader: Reader;
   /** Its first slot; a fork that is left moves it. */
   from: number;
   /** The next slot that it gets. */
   position: number;
   /** At `finalized`: content of blocks below the position that are not final. */
-  held: readonly Pending[];
+  held: readonly PendingContent[];
   /** Counts the bytes of `held`. */
   readonly lease: Lease;
   /** Number of forks that were left. */
@@ -76,7 +76,7 @@ export class Replays {
   }
 
   /** Throws GrpcError when the ledger does not have the slot. */
-  start(kept: LedgerReader | null, subscription: Subscription, from: number, reader: Reader): Leave {
+  start(kept: LedgerReader | null, subscription: HubSubscription, from: number, reader: Reader): Leave {
     if (kept === null) throw new GrpcError('internal', 'from_slot is not supported');
     const first = kept.firstOfRun();
     if (first < 0 || from < first) throw outOfRange(kept, from);
@@ -206,7 +206,7 @@ export class Replays {
   }
 
   private hold(replay: Replay, slot: number, batches: readonly UpdateBatch[]): void {
-    replay.held = [...replay.held, { slot, batches, bytes: sizeOf(batches) }];
+    replay.held = [...replay.held, { slot, batches, bytes: bytesOfBatches(batches) }];
     const heldBytes = sizeOfPending(replay.held);
     if (heldBytes <= this.parts.maxPendingBytes && mayHold(replay.lease, heldBytes)) return;
     this.move(replay, 'held too much');

@@ -67,7 +67,7 @@ export interface HubOptions {
   readonly limits: { readonly maxPendingBytes: number };
 }
 
-export interface Subscription {
+export interface HubSubscription {
   /** The name under which equal subscriptions are shared; null: never shared. */
   readonly key: string | null;
   readonly feed: Feed;
@@ -80,7 +80,7 @@ export type Leave = () => number | null;
 
 export interface StreamHub extends Omit<BlockListener, 'chain'> {
   /** The returned function ends it. Throws GrpcError if the subscription cannot have all that it asks for. */
-  join(subscription: Subscription, reader: Reader): Leave;
+  join(subscription: HubSubscription, reader: Reader): Leave;
   /** The first slot from which a replay is possible; null without a ledger. */
   firstAvailable(): number | null;
   /** The newest final slot that is known here; 0 without one. */
@@ -88,7 +88,7 @@ export interface StreamHub extends Omit<BlockListener, 'chain'> {
 }
 
 /** Updates of a block that wait for its finality. */
-export interface Pending {
+export interface PendingContent {
   readonly slot: number;
   readonly batches: readonly UpdateBatch[];
   readonly bytes: number;
@@ -106,10 +106,10 @@ export function mayHold(lease: Lease, bytes: number): boolean {
   }
 }
 
-export const sizeOf = (batches: readonly UpdateBatch[]): number =>
+export const bytesOfBatches = (batches: readonly UpdateBatch[]): number =>
   batches.reduce((sum, { bytes }) => sum + bytes.length, 0);
 
-export const sizeOfPending = (pending: readonly Pending[]): number =>
+export const sizeOfPending = (pending: readonly PendingContent[]): number =>
   pending.reduce((sum, { bytes }) => sum + bytes, 0);
 
 /** What of a block is kept until it is final. */

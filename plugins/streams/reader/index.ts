@@ -10,9 +10,9 @@ import {
   frameBytes,
   type GrpcCall,
   GrpcError,
+  grpcStatusOf,
   readMessages,
   type StatusName,
-  statusOf,
 } from '../grpc-server.ts';
 import type { Leave, Reader, StreamHub } from '../hub/index.ts';
 import type { PassedStream, PassedTaker, PassOn } from '../pass-on.ts';
@@ -31,7 +31,7 @@ export interface ReaderLimits {
   readonly pingIntervalMs: number;
 }
 
-export interface ReaderOptions {
+export interface StreamReaderOptions {
   readonly call: GrpcCall;
   readonly hub: StreamHub;
   readonly clock: Clock;
@@ -63,7 +63,7 @@ const FAREWELL_MS = 5_000;
 const MAX_SHARED_BYTES = 1_048_576;
 const EMPTY = Buffer.alloc(0);
 
-export function startReader(options: ReaderOptions): StreamReader {
+export function startReader(options: StreamReaderOptions): StreamReader {
   const { call, hub, clock, limits, tenant, meter } = options;
   const { stream } = call;
   let leave: Leave | null = null;
@@ -187,7 +187,7 @@ export function startReader(options: ReaderOptions): StreamReader {
       },
       ended(error) {
         passed = null;
-        const { status, message } = statusOf(error);
+        const { status, message } = grpcStatusOf(error);
         end(status, message);
       },
     };
@@ -239,7 +239,7 @@ export function startReader(options: ReaderOptions): StreamReader {
       // A client may close its side and go on reading.
       ended: () => undefined,
       failed(error) {
-        const { status, message } = statusOf(error);
+        const { status, message } = grpcStatusOf(error);
         if (status === 'internal' && !(error instanceof GrpcError))
           options.log.error({ err: error }, 'a request of a stream failed');
         end(status, message);

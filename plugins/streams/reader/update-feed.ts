@@ -1,7 +1,7 @@
 import type { ChainBlock, Clock } from '../../../src/plugin/plugin.ts';
 import type { Encoding } from '../codecs.ts';
-import type { FilterMatch, Filters, Labels } from '../filters.ts';
-import { frame, frameBytes, writeFrame } from '../grpc-server.ts';
+import type { FilterLabels, FilterMatch, Filters } from '../filters.ts';
+import { frame, frameBytes, writeGrpcFrame } from '../grpc-server.ts';
 import type { Feed, UpdateBatch } from '../hub/index.ts';
 import { type BlockUpdates, createBlockUpdates, encodeLabels, encodeSlot, SLOT_STATUS } from '../wire/updates.ts';
 
@@ -55,9 +55,9 @@ function bodyOf(match: FilterMatch, updates: BlockUpdates): Buffer {
   }
 }
 
-const heads = new WeakMap<Labels, Buffer>();
+const heads = new WeakMap<FilterLabels, Buffer>();
 
-function headOf(labels: Labels): Buffer {
+function headOf(labels: FilterLabels): Buffer {
   let head = heads.get(labels);
   if (head === undefined) {
     head = encodeLabels(labels);
@@ -84,7 +84,7 @@ function join(parts: readonly FramePart[], encoding: Encoding): readonly UpdateB
     }
     const bytes = Buffer.allocUnsafeSlow(size);
     let at = 0;
-    for (let part = from; part < to; part++) at = writeFrame(bytes, at, parts[part]!.head, parts[part]!.body);
+    for (let part = from; part < to; part++) at = writeGrpcFrame(bytes, at, parts[part]!.head, parts[part]!.body);
     batches.push({ bytes, updates: to - from, messageBytes: size });
     from = to;
   }

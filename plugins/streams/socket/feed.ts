@@ -15,7 +15,7 @@ import type {
 import { HIGHEST_WIRE_VERSION } from '../../../src/solana/decode/walk-wire.ts';
 import { base64 } from '../../../src/solana/json-parsed/layout.ts';
 import {
-  memoOf,
+  memoOfWire,
   readWire,
   type ShownMeta,
   type ShownTransaction,
@@ -297,7 +297,7 @@ function transactionNotice(
 }
 
 const memoText = (tx: NormalTransaction, keys: KeyTable) =>
-  memoOf(
+  memoOfWire(
     {
       instructions: tx.instructions.map(({ programIndex, data }) => ({
         programIdIndex: programIndex,

@@ -62,7 +62,7 @@ export function servesFollowed(method: string, params: unknown): 'always' | 'oth
   return isPlainObject(options) && isGiven(options['fromSlot']) ? 'always' : null;
 }
 
-export interface RequestLimits {
+export interface SocketRequestLimits {
   /** Addresses in each list of a filter. */
   readonly maxAddresses: number;
   /** Null: transactions are not decoded here. */
@@ -70,7 +70,7 @@ export interface RequestLimits {
 }
 
 /** Throws RpcError. */
-export function readSocketRequest(method: string, params: unknown, limits: RequestLimits): SocketRequest {
+export function readSocketRequest(method: string, params: unknown, limits: SocketRequestLimits): SocketRequest {
   if (params !== undefined && params !== null && !Array.isArray(params)) throw bad('params must be a list');
   const [first, second, ...more] = (params ?? []) as readonly unknown[];
   if (more.length > 0) throw bad('there are at most two parameters');
@@ -104,7 +104,7 @@ function optionsOf(value: unknown): Readonly<Record<string, unknown>> {
 
 const TOKEN_ACCOUNTS: Readonly<Record<string, number | null>> = { none: null, all: 0, balanceChanged: 1 };
 
-function readTransactions(filter: unknown, second: unknown, limits: RequestLimits): SocketRequest {
+function readTransactions(filter: unknown, second: unknown, limits: SocketRequestLimits): SocketRequest {
   if (isGiven(filter) && !isPlainObject(filter)) throw bad('params[0] must be an object: the filter');
   const given = (filter ?? {}) as Readonly<Record<string, unknown>>;
   const options = optionsOf(second);
@@ -189,7 +189,7 @@ function choiceOf<T extends string>(
 function addressesOf(
   members: Readonly<Record<string, unknown>>,
   name: string,
-  { maxAddresses }: RequestLimits,
+  { maxAddresses }: SocketRequestLimits,
 ): readonly string[] {
   const value = members[name];
   if (!isGiven(value)) return [];
@@ -209,7 +209,7 @@ const PARSED_DETAILS: readonly ParsedDetails[] = ['full', 'matched', 'raw'];
 const PARSED_OPTIONS = ['commitment', 'details', 'fromSlot'];
 
 /** Clients show the message of an error, and nothing else of it. Unknown members and members that are null are refused. */
-function readParsed(filter: unknown, given: unknown, { parsed }: RequestLimits): SocketRequest {
+function readParsed(filter: unknown, given: unknown, { parsed }: SocketRequestLimits): SocketRequest {
   if (parsed === null)
     throw new RpcError('methodNotFound', { details: 'the plugin parsed, which decodes transactions, is not enabled' });
   const read = parsed.readFilter(filter);

@@ -53,14 +53,14 @@ export interface SubscribeRequest {
 }
 
 /** What is kept of a request: one more than is allowed, for the refusal; the rest is skipped. */
-export interface RequestLimits {
+export interface GrpcRequestLimits {
   /** Filters of each kind. */
   readonly maxFilters: number;
   /** Addresses in each list of a filter. */
   readonly maxAddresses: number;
 }
 
-export function readSubscribeRequest(bytes: Buffer, { maxFilters, maxAddresses }: RequestLimits): SubscribeRequest {
+export function readSubscribeRequest(bytes: Buffer, { maxFilters, maxAddresses }: GrpcRequestLimits): SubscribeRequest {
   const slots = new Map<string, SlotFilter>();
   const transactions = new Map<string, TransactionFilter>();
   const transactionsStatus = new Map<string, TransactionFilter>();
@@ -219,7 +219,7 @@ export function readPing(bytes: Buffer): number {
 }
 
 /** The requests of GetSlot, GetBlockHeight and GetLatestBlockhash: only a commitment. */
-export function readCommitment(bytes: Buffer): number | null {
+export function readCommitmentField(bytes: Buffer): number | null {
   const reader = new Reader(bytes);
   let commitment: number | null = null;
   for (let field = reader.next(); field !== 0; field = reader.next()) {

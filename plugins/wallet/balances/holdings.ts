@@ -10,7 +10,7 @@ import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../sr
 import type { WalletConfig } from '../config.ts';
 import { type ChainCall, refusedAs503 } from '../wallet-route.ts';
 
-export interface Tables {
+export interface HoldingTables {
   /**
    * Holdings of a wallet (base58). The first page is current; further pages show the same moment, so that they fit together
    * while prices and amounts change. Concurrent requests share one read.
@@ -41,7 +41,7 @@ interface KnownTable {
   readonly readMs: number;
 }
 
-export function createTables(parts: TablesParts): Tables {
+export function createHoldingTables(parts: TablesParts): HoldingTables {
   const { clock, chain, lookUp } = parts;
   const known = new LRUCache<string, KnownTable>({
     maxSize: parts.config.maxCachedRows,

@@ -5,7 +5,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { MintFacts } from '../../../src/ports/tokens.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/programs.ts';
 import { buildTable, type TableInput } from './holdings.ts';
-import { cutPage, solRow, tokenRow, totalValue } from './route.ts';
+import { cutHoldings, solRow, tokenRow, totalValue } from './route.ts';
 
 const mint = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => encode32(bytes));
 const holding = fc.record({
@@ -66,7 +66,7 @@ test('pages of any size give the whole list in order, each row once', () => {
       const seen: string[] = [];
       let value = 0;
       for (let page = 1; ; page += 1) {
-        const cut = cutPage(table, { page, limit, showNative });
+        const cut = cutHoldings(table, { page, limit, showNative });
         const rows = cut.rows.map((row) => tokenRow(row, input.facts.get(row.mint) ?? null));
         const all = cut.withSol ? [solRow(table, null), ...rows] : rows;
         assert.ok(all.length <= limit && (all.length === limit || !cut.hasMore));
@@ -77,7 +77,7 @@ test('pages of any size give the whole list in order, each row once', () => {
       }
       const expected = given.tokens.filter((one) => one.isKnown && !one.isNft).map(({ mint }) => mint);
       assert.deepEqual([...seen].sort(), [...expected, ...(showNative ? ['SOL'] : [])].sort());
-      const whole = cutPage(table, { page: 1, limit: 1_000, showNative });
+      const whole = cutHoldings(table, { page: 1, limit: 1_000, showNative });
       assert.deepEqual(
         seen.slice(whole.withSol ? 1 : 0),
         whole.rows.map((row) => row.mint),
@@ -85,7 +85,7 @@ test('pages of any size give the whole list in order, each row once', () => {
       const sum = whole.rows.reduce((total, row) => total + (row.value ?? 0), 0);
       const sol = showNative && given.solPrice !== null ? (Number(given.lamports) / 1e9) * given.solPrice : 0;
       assert.ok(Math.abs(value - sum - sol) <= 1e-9 * Math.max(1, Math.abs(value)));
-      const past = cutPage(table, { page: 1_000_000, limit, showNative });
+      const past = cutHoldings(table, { page: 1_000_000, limit, showNative });
       assert.deepEqual(past, { withSol: false, rows: [], hasMore: false });
     }),
     { numRuns: 300 },

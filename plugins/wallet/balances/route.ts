@@ -31,11 +31,11 @@ import {
 } from '../wallet-route.ts';
 import {
   createFactsLookUp,
-  createTables,
+  createHoldingTables,
   type HoldingTable,
+  type HoldingTables,
   type LookUpFacts,
   type PricedHolding,
-  type Tables,
   type TokenProgramName,
 } from './holdings.ts';
 
@@ -48,7 +48,7 @@ export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, com
   const facts = ctx.use(tokenFacts) ?? null;
   const lookUp = createFactsLookUp(facts);
   const prices = ctx.use(tokenPrices) ?? null;
-  const tables = createTables({ chain, lookUp, prices, clock, log, metrics, commitment, config: balances });
+  const tables = createHoldingTables({ chain, lookUp, prices, clock, log, metrics, commitment, config: balances });
   const assets = balances.dasUrl === null ? null : openAssets(ctx, balances.dasUrl);
   const trees = ctx.use(compressedAssets)?.index ?? null;
   const sources = [
@@ -78,7 +78,7 @@ function openAssets({ outbound, id }: PluginContext<WalletConfig>, url: string) 
 }
 
 interface BalancesContext {
-  readonly tables: Tables;
+  readonly tables: HoldingTables;
   readonly lookUp: LookUpFacts;
   readonly nfts: NftReader;
   /** Changes whenever facts of mints may have changed. */
@@ -112,7 +112,7 @@ function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext)
       const revision = factsRevision();
       if (!showNfts && known?.question === question && known.revision === revision)
         return { status: 200, jsonBytes: known.bytes };
-      const cut = cutPage(table, query);
+      const cut = cutHoldings(table, query);
       const mints = new Set([...(cut.withSol ? [WRAPPED_SOL_MINT] : []), ...cut.rows.map(({ mint }) => mint)]);
       const [facts, shownNfts] = await Promise.all([
         lookUp([...mints], { tenant, wantLogos: true }),
@@ -188,7 +188,7 @@ const balancesReply = Type.Object(
 );
 
 /** A row of an answer. */
-export interface TokenBalance {
+export interface TokenBalanceRow {
   readonly mint: string;
   readonly symbol: string | null;
   readonly name: string | null;
@@ -210,7 +210,7 @@ export interface PageQuery {
 const SOL_DECIMALS = 9;
 
 /** Rows of a page: SOL comes before all rows and counts as one. */
-export function cutPage({ rows }: HoldingTable, { page, limit, showNative }: PageQuery) {
+export function cutHoldings({ rows }: HoldingTable, { page, limit, showNative }: PageQuery) {
   const before = showNative ? 1 : 0;
   const start = (page - 1) * limit;
   const end = start + limit;
@@ -222,7 +222,7 @@ export function cutPage({ rows }: HoldingTable, { page, limit, showNative }: Pag
 }
 
 /** The row of SOL itself, also with a balance of zero. */
-export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | null): TokenBalance {
+export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | null): TokenBalanceRow {
   const balance = Number(plainAmount(lamports, SOL_DECIMALS));
   return {
     mint: WRAPPED_SOL_MINT,
@@ -238,7 +238,7 @@ export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | 
 }
 
 /** The row of a token. Wrapped SOL has its own name, to distinguish it from SOL. */
-export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBalance {
+export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBalanceRow {
   const { mint, decimals, balance } = row;
   const isWrapped = mint === WRAPPED_SOL_MINT;
   return {
@@ -255,7 +255,7 @@ export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBala
 }
 
 /** Total value of the rows in US dollars, without unpriced ones. */
-export function totalValue(rows: readonly TokenBalance[]): number {
+export function totalValue(rows: readonly TokenBalanceRow[]): number {
   return rows.reduce((sum, { usdValue }) => sum + (usdValue ?? 0), 0);
 }
 

@@ -31,7 +31,7 @@ import {
 } from '../../../src/solana/programs.ts';
 import { WALLET_ERRORS, type WalletConfig } from '../config.ts';
 
-export interface Labels {
+export interface AddressLabels {
   find(address: string): AddressLabel | null;
   /** Reads all files. Errors: WALLET_LABELS_UNREADABLE, exit 78. */
   start(): Promise<void>;
@@ -49,7 +49,7 @@ interface LabelsParts {
 const LOGGED_CLASHES = 10;
 
 /** The built-in labels and those of the operator's files, reloaded when a file changes. */
-export function createLabels(parts: LabelsParts): Labels {
+export function createLabels(parts: LabelsParts): AddressLabels {
   const { config, clock, log, metrics } = parts;
   const malformedLines = metrics.counter('label_lines_malformed_total', 'malformed lines of label files');
   const failures = metrics.counter('label_reload_failures_total', 'changed label files that could not be read');

@@ -44,14 +44,14 @@ import { createChainCall, notAnAddress } from '../wallet-route.ts';
 import type { AddressLabel } from './labels.ts';
 
 /** Names of addresses, both ways. */
-export interface Names {
+export interface DomainNames {
   /** Addresses of names; null for a name that does not resolve. Throws RequestErrors for the caller. */
   resolve(names: readonly NameText[], tenant: Tenant): Promise<readonly (string | null)[]>;
   /** Names of an address; null when look-ups are disabled. Never rejects. */
   owned(address: string, tenant: Tenant): Promise<readonly string[] | null>;
 }
 
-export function createNames(ctx: PluginContext<WalletConfig>): Names {
+export function createDomainNames(ctx: PluginContext<WalletConfig>): DomainNames {
   const { clock, log, metrics } = ctx;
   const { identity, sns } = ctx.config;
   const chain = ctx.chain('main');
@@ -76,7 +76,7 @@ export function createNames(ctx: PluginContext<WalletConfig>): Names {
   };
 }
 
-const NO_NAMES: Names = {
+const NO_NAMES: DomainNames = {
   resolve: (names) =>
     names.length === 0
       ? Promise.resolve([])

@@ -6,14 +6,14 @@ import type { Tenant } from '../../../src/ports/access.ts';
 import { address, EXAMPLES, text } from '../../../src/solana/schemas.ts';
 import type { WalletConfig } from '../config.ts';
 import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../wallet-route.ts';
-import { createLabels, type Labels } from './labels.ts';
-import { createNames, identityOf, type Names, readSubject, type Subject } from './names.ts';
+import { type AddressLabels, createLabels } from './labels.ts';
+import { createDomainNames, type DomainNames, identityOf, readSubject, type Subject } from './names.ts';
 
 /** Identities of addresses. */
 export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig) {
   const { clock, log, metrics } = ctx;
   const labels = createLabels({ config: identity, clock, log, metrics });
-  const context = { labels, names: createNames(ctx), config: identity };
+  const context = { labels, names: createDomainNames(ctx), config: identity };
   return {
     routes: [identityRoute(context), batchIdentityRoute(context)],
     /** The label of an address (base58), or null. */
@@ -25,8 +25,8 @@ export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: W
 }
 
 interface IdentityContext {
-  readonly labels: Labels;
-  readonly names: Names;
+  readonly labels: AddressLabels;
+  readonly names: DomainNames;
   readonly config: Pick<WalletConfig['identity'], 'unknownAs' | 'batchUnknown'>;
 }
 
@@ -63,7 +63,7 @@ function identityRoute({ labels, names, config }: IdentityContext): Route {
   });
 }
 
-async function addressOf(names: Names, subject: Subject, tenant: Tenant): Promise<string> {
+async function addressOf(names: DomainNames, subject: Subject, tenant: Tenant): Promise<string> {
   if (subject.kind === 'address') return subject.address;
   const [address = null] = await names.resolve([subject.name], tenant);
   if (address === null) throw new RequestError(404, `Domain '${subject.name.text}' could not be resolved`);

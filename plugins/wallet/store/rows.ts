@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { type Db, type HistoryRow, placeOf, positionOf, slotOf } from './tables.ts';
+import { type HistoryRow, placeOf, positionOf, slotOf, type WalletDb } from './tables.ts';
 
 interface RowRange {
   /** Positions, both exclusive. */
@@ -60,7 +60,7 @@ export function unite<R extends HistoryRow>(
 const ROWS_AT_ONCE = 2_048;
 
 /** Final rows. Flags are added to existing rows: an address can be a wallet and a token account of another wallet. */
-export async function writeRows(tx: StoreTx, rows: readonly TailRow[]): Promise<void> {
+export async function writeTailRows(tx: StoreTx, rows: readonly TailRow[]): Promise<void> {
   const list = sorted(rows);
   for (let from = 0; from < list.length; from += ROWS_AT_ONCE) {
     const part = list.slice(from, from + ROWS_AT_ONCE);
@@ -101,7 +101,7 @@ export async function mergeTail(
   atLeast = MERGED_BLOCKS,
   merged?: (row: TailRow) => void,
 ): Promise<number> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   const final = db.selectFrom('wallet_tail').where('slot', '<=', finalSlot);
   const { blocks } = await final
     .select(({ fn }) => fn.count<number>('slot').distinct().as('blocks'))
@@ -112,7 +112,7 @@ export async function mergeTail(
   for (const { part } of await final.select('part').distinct().orderBy('part').execute()) {
     const tail = await final.select(['slot', 'rows']).where('part', '=', part).orderBy('slot').execute();
     const rows = tail.flatMap(unpackTail);
-    await writeRows(tx, rows);
+    await writeTailRows(tx, rows);
     if (merged !== undefined) for (const row of rows) merged(row);
     count += rows.length;
   }

@@ -69,7 +69,7 @@ interface Tables {
   wallet_state: { id: number; version: number; seed: Uint8Array; live_slot: number | null; full_from: number | null };
 }
 
-export type Db = Queries<Tables>;
+export type WalletDb = Queries<Tables>;
 
 export {
   CHANGED,
@@ -106,7 +106,7 @@ export interface KeyNumbers {
 const SEED_WORDS = 8;
 const LOW_BITS = 65_536;
 
-export async function readKeyNumbers(db: Db): Promise<KeyNumbers> {
+export async function readKeyNumbers(db: WalletDb): Promise<KeyNumbers> {
   const { seed } = await db.selectFrom('wallet_state').select('seed').where('id', '=', 1).executeTakeFirstOrThrow();
   const view = new DataView(seed.buffer, seed.byteOffset, seed.byteLength);
   const words = Uint32Array.from({ length: SEED_WORDS }, (_, at) => view.getUint32(at * 4, true));

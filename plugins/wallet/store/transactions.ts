@@ -5,7 +5,7 @@ import { parseExact } from '../../../src/lib/json.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
-import { type Db, endOf, firstOf, PROVISIONAL_PLACE, positionOf, readKeyNumbers, slotOf } from './tables.ts';
+import { endOf, firstOf, PROVISIONAL_PLACE, positionOf, readKeyNumbers, slotOf, type WalletDb } from './tables.ts';
 
 /** A transaction as stored. */
 export interface StoredTransaction {
@@ -53,7 +53,7 @@ async function writeBodies(tx: StoreTx, list: readonly Pick<StoredTransaction, '
 
 /** Deletes everything that a block added. */
 export async function forgetSlot(tx: StoreTx, slot: number): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   await db.deleteFrom('wallet_tail').where('slot', '=', slot).execute();
   for (const table of ['wallet_transactions', 'wallet_bodies'] as const)
     await db.deleteFrom(table).where('n', '>=', firstOf(slot)).where('n', '<', endOf(slot)).execute();
@@ -61,7 +61,7 @@ export async function forgetSlot(tx: StoreTx, slot: number): Promise<void> {
 }
 
 /** Position of a transaction; null when it is not stored. */
-export async function findSignature(db: Db, signature: Uint8Array): Promise<number | null> {
+export async function findSignature(db: WalletDb, signature: Uint8Array): Promise<number | null> {
   const rows = await db
     .selectFrom('wallet_transactions')
     .select(['n', 'signature'])
@@ -76,7 +76,7 @@ export const signatureText = (signature: Uint8Array): string => Buffer.from(sign
 
 /** All positions of these transactions, by signature: two while the index has not processed a reorg yet. */
 export async function findPlaces(
-  db: Db,
+  db: WalletDb,
   signatures: readonly Uint8Array[],
 ): Promise<ReadonlyMap<string, readonly number[]>> {
   const wanted = new Set(signatures.map(signatureText));
@@ -93,7 +93,7 @@ export async function findPlaces(
 }
 
 /** By position, 64 bytes each; missing ones are left out. */
-export async function readSignatures(db: Db, ns: readonly number[]): Promise<Map<number, Uint8Array>> {
+export async function readSignatures(db: WalletDb, ns: readonly number[]): Promise<Map<number, Uint8Array>> {
   const found = new Map<number, Uint8Array>();
   for (let at = 0; at < ns.length; at += KEYS_PER_QUERY) {
     const query = db.selectFrom('wallet_transactions').select(['n', 'signature']);
@@ -104,7 +104,7 @@ export async function readSignatures(db: Db, ns: readonly number[]): Promise<Map
 }
 
 /** JSON texts by position; missing ones are left out. */
-export async function readBodies(db: Db, ns: readonly number[]): Promise<Map<number, string>> {
+export async function readBodies(db: WalletDb, ns: readonly number[]): Promise<Map<number, string>> {
   const found = new Map<number, string>();
   for (let at = 0; at < ns.length; at += KEYS_PER_QUERY) {
     const query = db.selectFrom('wallet_bodies').select(['n', 'body']);
@@ -115,7 +115,7 @@ export async function readBodies(db: Db, ns: readonly number[]): Promise<Map<num
 }
 
 /** The newest known slot at or before a time (unix seconds); null without one. */
-export async function slotAtTime(db: Db, time: number): Promise<number | null> {
+export async function slotAtTime(db: WalletDb, time: number): Promise<number | null> {
   const row = await db
     .selectFrom('wallet_times')
     .select('slot')
@@ -128,7 +128,7 @@ export async function slotAtTime(db: Db, time: number): Promise<number | null> {
 }
 
 /** The oldest known slot after a time (unix seconds); null without one. */
-export async function slotAfterTime(db: Db, time: number): Promise<number | null> {
+export async function slotAfterTime(db: WalletDb, time: number): Promise<number | null> {
   const row = await db
     .selectFrom('wallet_times')
     .select('slot')
@@ -141,7 +141,7 @@ export async function slotAfterTime(db: Db, time: number): Promise<number | null
 }
 
 /** The time of the nearest known slot at or before one; null when none is known. */
-export async function timeBefore(db: Db, slot: number): Promise<number | null> {
+export async function timeBefore(db: WalletDb, slot: number): Promise<number | null> {
   const row = await db
     .selectFrom('wallet_times')
     .select('time')
@@ -172,7 +172,7 @@ export async function placeFromBlock(tx: StoreTx, block: ChainBlock): Promise<vo
 export async function placeFromOrder(tx: StoreTx, slot: number, order: ReadonlyMap<string, number>): Promise<void> {
   const provisional = await provisionalOf(tx, slot);
   const texts = await readBodies(
-    tx.db as Db,
+    tx.db as WalletDb,
     provisional.map(({ n }) => n),
   );
   for (const { n, signature } of provisional) {
@@ -186,7 +186,7 @@ export async function placeFromOrder(tx: StoreTx, slot: number, order: ReadonlyM
 }
 
 const provisionalOf = (tx: StoreTx, slot: number) =>
-  (tx.db as Db)
+  (tx.db as WalletDb)
     .selectFrom('wallet_transactions')
     .select(['n', 'signature'])
     .where('n', '>=', positionOf(slot, PROVISIONAL_PLACE))
@@ -200,30 +200,30 @@ async function moveToPlace(
   provisional: number,
   place: number,
 ): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   const numbers = await readKeyNumbers(db);
   const real = positionOf(block.slot, place);
   const signature = one.signatures[0] as Uint8Array;
   await writeTransactions(tx, [{ n: real, signature, text: null, time: block.blockTime }]);
   await db.deleteFrom('wallet_transactions').where('n', '=', provisional).execute();
   await moveBody(db, provisional, real);
-  const keys = [...keysOf(one)].map((id) => numbers.at(block.keys.words, id * KEY_WORDS));
+  const keys = [...neededKeysOf(one)].map((id) => numbers.at(block.keys.words, id * KEY_WORDS));
   await moveRows(db, keys, provisional, real);
 }
 
 /** All addresses that may have a row for it: its accounts, and owners of its token accounts. */
-export function keysOf({ keys, preTokenBalances, postTokenBalances }: NormalTransaction): ReadonlySet<number> {
+export function neededKeysOf({ keys, preTokenBalances, postTokenBalances }: NormalTransaction): ReadonlySet<number> {
   const owners = [...preTokenBalances, ...postTokenBalances].map(({ ownerKey }) => ownerKey).filter((key) => key >= 0);
   return new Set([...keys, ...owners]);
 }
 
-async function moveBody(db: Db, from: number, to: number): Promise<void> {
+async function moveBody(db: WalletDb, from: number, to: number): Promise<void> {
   await sql`UPDATE wallet_bodies SET n = ${to} WHERE n = ${from}
     AND NOT EXISTS (SELECT 1 FROM wallet_bodies other WHERE other.n = ${to})`.execute(db);
   await db.deleteFrom('wallet_bodies').where('n', '=', from).execute();
 }
 
-async function moveRows(db: Db, addresses: readonly number[], from: number, to: number): Promise<void> {
+async function moveRows(db: WalletDb, addresses: readonly number[], from: number, to: number): Promise<void> {
   // A row at the target may have another meaning: the address as a token account of another wallet.
   await sql`UPDATE wallet_rows SET flags = flags | COALESCE(
       (SELECT other.flags FROM wallet_rows other WHERE other.a = wallet_rows.a AND other.n = ${from}), 0)

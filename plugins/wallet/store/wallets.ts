@@ -3,17 +3,17 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { type Db, readKeyNumbers, type WalletRefusal, type WalletRow } from './tables.ts';
+import { readKeyNumbers, type WalletDb, type WalletRefusal, type WalletRow } from './tables.ts';
 import { timeBefore } from './transactions.ts';
 
-export const readWallet = (db: Db, address: string): Promise<WalletRow | undefined> =>
+export const readWallet = (db: WalletDb, address: string): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('address', '=', address).executeTakeFirst();
 
-export const readWalletById = (db: Db, id: number): Promise<WalletRow | undefined> =>
+export const readWalletById = (db: WalletDb, id: number): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('id', '=', id).executeTakeFirst();
 
 /** Addresses of the wallets that an operator follows. */
-export async function pinnedAddresses(db: Db): Promise<ReadonlySet<string>> {
+export async function pinnedAddresses(db: WalletDb): Promise<ReadonlySet<string>> {
   const pinned = db
     .selectFrom('wallet_wallets')
     .select('address')
@@ -38,7 +38,7 @@ export function createWalletReader(store: Store): (address: string) => Promise<W
 
 /** Increments the version of the followed set; other writers wait for the commit. */
 async function takeVersion(tx: StoreTx): Promise<number> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as WalletDb)
     .updateTable('wallet_state')
     .set({ version: sql`version + 1` })
     .where('id', '=', 1)
@@ -59,7 +59,7 @@ interface Registration {
 
 /** Registers a wallet and follows it; an existing one keeps its state. Returns its number. */
 export async function registerWallet(tx: StoreTx, { key, address, now, isPinned }: Registration): Promise<number> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   const version = await takeVersion(tx);
   const id = (await readKeyNumbers(db)).of(key);
   const pinned = isPinned === true ? 1 : 0;
@@ -97,7 +97,7 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
 export async function unfollowWallets(tx: StoreTx, ids: readonly number[]): Promise<void> {
   if (ids.length === 0) return;
   const version = await takeVersion(tx);
-  await (tx.db as Db)
+  await (tx.db as WalletDb)
     .updateTable('wallet_wallets')
     .set({ is_followed: 0, follow_version: version, live_from: null })
     .where('id', 'in', ids)
@@ -116,7 +116,7 @@ export async function dropWallets(
 ): Promise<void> {
   if (ids.length === 0) return;
   await unfollowWallets(tx, ids);
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   await db
     .updateTable('wallet_wallets')
     .set({
@@ -147,7 +147,7 @@ const DROPPED_AT_ONCE = 1_000;
  * index they are kept.
  */
 export async function leaveProject(tx: StoreTx, project: string, isFull: boolean, now: number): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   const own = await db
     .selectFrom('wallet_projects')
     .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_projects.wallet')
@@ -174,7 +174,7 @@ export async function leaveProject(tx: StoreTx, project: string, isFull: boolean
 
 /** Followed wallets that changed after a version; with `after` -1 all followed ones. */
 export async function changedWallets(
-  db: Db,
+  db: WalletDb,
   after: number,
 ): Promise<readonly { readonly id: number; readonly key: Uint8Array; readonly is_followed: number }[]> {
   let query = db.selectFrom('wallet_wallets').select(['id', 'address', 'is_followed']);
@@ -192,7 +192,7 @@ export const isPastKnown = (row: WalletRow, now: number): boolean =>
 
 /** The past below a slot is no longer known to be missing. */
 export async function forgetPruned(tx: StoreTx, id: number, below: number): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as WalletDb)
     .updateTable('wallet_wallets')
     .set({ pruned_below: null, pruned_at: null })
     .where('id', '=', id)
@@ -212,7 +212,7 @@ export async function writeAccounts(tx: StoreTx, wallet: number, accounts: Itera
 }
 
 /** All token accounts that a wallet is known to have owned, or those of a mint. An account is returned once per mint. */
-export async function readAccounts(db: Db, wallet: number, mint?: Uint8Array): Promise<OwnedAccount[]> {
+export async function readOwnedAccounts(db: WalletDb, wallet: number, mint?: Uint8Array): Promise<OwnedAccount[]> {
   let query = db.selectFrom('wallet_accounts').select(['account', 'mint']).where('wallet', '=', wallet);
   if (mint !== undefined) query = query.where('mint', '=', Buffer.from(mint));
   return await query.orderBy('account').execute();
@@ -242,7 +242,7 @@ export async function countTransactions(
   limits: WalletLimits,
 ): Promise<void> {
   if (counts.size === 0) return;
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   const ids = [...counts.keys()];
   const time = (await timeBefore(db, slot)) ?? 0;
   for (let at = 0; at < ids.length; at += IDS_AT_ONCE) {

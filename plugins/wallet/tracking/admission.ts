@@ -23,10 +23,10 @@ import {
   ZK_TOKEN_PROGRAM,
 } from '../../../src/solana/programs.ts';
 import type { WalletConfig } from '../config.ts';
-import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
+import type { WalletDb, WalletRefusal, WalletRow } from '../store/tables.ts';
 import { dropWallets, RATE_TRANSACTIONS } from '../store/wallets.ts';
 import type { ChainHistory, HistoryAskOptions, HistoryEntry } from './chain-history.ts';
-import { indexFull, notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
+import { indexFull, notAWallet, overBudget, tooBusy, walletTooLarge } from './view.ts';
 
 /**
  * Decides which addresses are indexed for which projects. An index costs disk space while it is used, so there are limits per address
@@ -99,7 +99,7 @@ function ratePerMinute(page: readonly HistoryEntry[], slotMs: number | null): nu
 export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
   const { store, clock, chain, upstream, plans, limits } = parts;
 
-  parts.budgets?.provide((project) => storedUse(store.read as Db, plans, project, clock.now()));
+  parts.budgets?.provide((project) => storedUse(store.read as WalletDb, plans, project, clock.now()));
 
   const over = (budget: BudgetName, project: string, ...refusal: Parameters<typeof overBudget>): RequestError => {
     parts.budgets?.refused(budget, project);
@@ -124,12 +124,12 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
   async function checkRefusal({ refused, refused_at, refused_size }: WalletRow, caller: Caller | null): Promise<void> {
     const [ageMs, size] = [clock.now() - (refused_at ?? 0), refused_size ?? 0];
     if (refused === 'busy' && ageMs < BUSY_MS && size > limits.transactionsPerMinute) throw tooBusy(size);
-    if (refused === 'large' && ageMs < LARGE_MS && size >= limits.transactions) throw tooLarge(size);
-    if (refused === 'budget' && caller !== null) await checkRoom(store.read as Db, caller, size);
+    if (refused === 'large' && ageMs < LARGE_MS && size >= limits.transactions) throw walletTooLarge(size);
+    if (refused === 'budget' && caller !== null) await checkRoom(store.read as WalletDb, caller, size);
   }
 
   /** Whether the plan has room for a wallet with this many transactions. */
-  async function checkRoom(db: Db, { projectId, budgets }: Caller, size: number): Promise<void> {
+  async function checkRoom(db: WalletDb, { projectId, budgets }: Caller, size: number): Promise<void> {
     const most = budgets?.wallets ?? null;
     const mostStored = budgets?.walletTransactions ?? null;
     if (most === null && mostStored === null) return;
@@ -152,7 +152,7 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
       );
   }
 
-  async function checkStarts(db: Db, { projectId, budgets }: Caller): Promise<void> {
+  async function checkStarts(db: WalletDb, { projectId, budgets }: Caller): Promise<void> {
     const { wallets } = await db
       .selectFrom('wallet_wallets')
       .select(({ fn }) => fn.countAll<number>().as('wallets'))
@@ -183,13 +183,13 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
       if (row !== undefined && row.refused !== null) await checkRefusal(row, caller);
       // Before any upstream call.
       if (caller !== null) {
-        await checkRoom(store.read as Db, caller, 0);
-        await checkStarts(store.read as Db, caller);
+        await checkRoom(store.read as WalletDb, caller, 0);
+        await checkStarts(store.read as WalletDb, caller);
       }
       await checkAddress(address, signal);
     },
     async take(tx, id, caller, isStart) {
-      const db = tx.db as Db;
+      const db = tx.db as WalletDb;
       const { projectId } = caller;
       const now = clock.now();
       const known = await db
@@ -211,14 +211,14 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
         return false;
       };
       if (wallet.stored >= limits.transactions) return await drop('large');
-      const projects = await projectsOf(store.read as Db, wallet.id);
+      const projects = await projectsOf(store.read as WalletDb, wallet.id);
       if (projects.length === 0 || plans === null) return true;
-      for (const project of projects) if (!(await isOver(plans, store.read as Db, project))) return true;
+      for (const project of projects) if (!(await isOver(plans, store.read as WalletDb, project))) return true;
       return await drop('budget');
     },
     async enforceBudgets() {
       if (plans === null) return 0;
-      const db = store.read as Db;
+      const db = store.read as WalletDb;
       let dropped = 0;
       for (const { project } of await db.selectFrom('wallet_projects').select('project').distinct().execute())
         while (await isOver(plans, db, project)) {
@@ -232,7 +232,7 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
   /** Removes the largest wallet of a project; drops it unless another project uses it. False when it has none. */
   async function dropLargest(project: string): Promise<boolean> {
     return await store.write(async (tx) => {
-      const db = tx.db as Db;
+      const db = tx.db as WalletDb;
       const largest = await db
         .selectFrom('wallet_projects')
         .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_projects.wallet')
@@ -257,13 +257,13 @@ function nullWhenRefused(error: unknown): null {
   return null;
 }
 
-async function projectsOf(db: Db, wallet: number): Promise<readonly string[]> {
+async function projectsOf(db: WalletDb, wallet: number): Promise<readonly string[]> {
   const rows = await db.selectFrom('wallet_projects').select('project').where('wallet', '=', wallet).execute();
   return rows.map(({ project }) => project);
 }
 
 /** Wallets used by a project, and their stored transactions. A wallet of several projects counts for each. */
-async function usedBy(db: Db, project: string): Promise<{ readonly wallets: number; readonly stored: number }> {
+async function usedBy(db: WalletDb, project: string): Promise<{ readonly wallets: number; readonly stored: number }> {
   const row = await db
     .selectFrom('wallet_projects')
     .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_projects.wallet')
@@ -274,7 +274,7 @@ async function usedBy(db: Db, project: string): Promise<{ readonly wallets: numb
 }
 
 /** Use of the budgets that this plugin counts. */
-async function storedUse(db: Db, plans: AccessPlans | null, project: string, now: number) {
+async function storedUse(db: WalletDb, plans: AccessPlans | null, project: string, now: number) {
   const limits = (await plans?.budgets(db as never, project)) ?? null;
   const { wallets, stored } = await usedBy(db, project);
   const { started } = await db
@@ -290,7 +290,7 @@ async function storedUse(db: Db, plans: AccessPlans | null, project: string, now
   };
 }
 
-async function isOver(plans: AccessPlans, db: Db, project: string): Promise<boolean> {
+async function isOver(plans: AccessPlans, db: WalletDb, project: string): Promise<boolean> {
   const budgets: Budgets | null = await plans.budgets(db as never, project);
   const most = budgets?.walletTransactions ?? null;
   return most !== null && (await usedBy(db, project)).stored > most;

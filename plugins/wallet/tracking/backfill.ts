@@ -2,10 +2,9 @@ import { sql } from 'kysely';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import { type Clock, CodedError, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
 import { mayCome, type RangeState, rangeOf, whereMayCome } from '../store/range.ts';
-import { type TailRow, withoutRepeats, writeRows } from '../store/rows.ts';
+import { type TailRow, withoutRepeats, writeTailRows } from '../store/rows.ts';
 import {
   ACCOUNT,
-  type Db,
   endOf,
   firstOf,
   NAMED,
@@ -14,12 +13,13 @@ import {
   positionOf,
   readKeyNumbers,
   slotOf,
+  type WalletDb,
   type WalletRow,
 } from '../store/tables.ts';
 import { findPlaces, placeFromOrder, readSignatures, signatureText, writeTransactions } from '../store/transactions.ts';
-import { type OwnedAccount, PRUNED_MS, readAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
+import { type OwnedAccount, PRUNED_MS, readOwnedAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
 import type { ChainHistory, HistoryAskOptions } from './chain-history.ts';
-import { createAddressList, createGatherer, emptyList, type Gathered, type Gatherer } from './gather.ts';
+import { createAddressList, createGatherer, emptyList, type GatheredTransaction, type Gatherer } from './gather.ts';
 
 export interface BackfillParts {
   readonly store: Store;
@@ -65,7 +65,7 @@ export async function backfillWallet(
   // A signal of its own: whether a list was cut is a matter of this run.
   const ask: HistoryAskOptions = { commitment: 'finalized', signal: AbortSignal.any([signal]), lane: parts.lane };
   const finalSlot = await parts.upstream.slot(ask);
-  const wallet = await readWalletById(parts.store.read as Db, id);
+  const wallet = await readWalletById(parts.store.read as WalletDb, id);
   if (wallet === undefined || wallet.is_followed === 0 || wallet.refused !== null) return 'done';
   if (!(await parts.mayContinue(wallet))) return 'done';
   const key = decode32(wallet.address);
@@ -81,14 +81,14 @@ export async function backfillWallet(
   }
   const isDown = wallet.is_complete === 1 || (await extendDown(run, deadlineMs));
   if (!isDown) return 'again';
-  const now = await readWalletById(parts.store.read as Db, id);
+  const now = await readWalletById(parts.store.read as WalletDb, id);
   return now !== undefined && WAITING.has(rangeOf(now)) ? 'later' : 'done';
 }
 
 /** Starts with the final part of the live range as the covered range. The follower may be behind finality. */
 async function begin({ store, wallet, finalSlot }: BackfillRun): Promise<void> {
   await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as WalletDb;
     const { live_from } = (await readWalletById(db, wallet.id)) ?? { live_from: null };
     const { live_slot } = await db
       .selectFrom('wallet_state')
@@ -112,7 +112,7 @@ async function begin({ store, wallet, finalSlot }: BackfillRun): Promise<void> {
 /** Stored rows stay, and count again when the range between is filled. */
 async function restart(run: BackfillRun): Promise<void> {
   await run.store.write(async (tx) => {
-    await (tx.db as Db)
+    await (tx.db as WalletDb)
       .updateTable('wallet_wallets')
       .set({ floor: null, head: null, is_complete: 0, pruned_below: null })
       .where('id', '=', run.wallet.id)
@@ -144,7 +144,7 @@ async function extendHead(run: BackfillRun): Promise<boolean> {
       createAddressList({ upstream, address, belowSlot: finalSlot + 1, before: null, minSlot: finalSlot, ask }),
     fetch: (signature) => upstream.transaction(signature, ask),
   });
-  const known = await readAccounts(store.read as Db, wallet.id);
+  const known = await readOwnedAccounts(store.read as WalletDb, wallet.id);
   for (const account of known) gatherer.add(account);
   const before = new Set(gatherer.accounts.keys());
   for (const account of await upstream.tokenAccounts(wallet.address, ask)) gatherer.add(account);
@@ -158,7 +158,7 @@ async function extendHead(run: BackfillRun): Promise<boolean> {
   // Checked last: a list that was pruned while it was read must not count as complete.
   if ((await upstream.firstSlot(wallet.address, ask.signal)) > head + 1) return false;
   await store.write(async (tx) => {
-    await (tx.db as Db)
+    await (tx.db as WalletDb)
       .updateTable('wallet_wallets')
       .set({ head: finalSlot, last_error: null })
       .where('id', '=', wallet.id)
@@ -219,7 +219,7 @@ async function extendDown(run: BackfillRun, deadlineMs: number): Promise<boolean
   const isDark = prunedBelow !== null && !(await upstream.isReachable(ask.signal));
   const prunedAt = clock.now() - (isDark ? PRUNED_MS - DARK_MS : 0);
   await store.write(async (tx) => {
-    await (tx.db as Db)
+    await (tx.db as WalletDb)
       .updateTable('wallet_wallets')
       .set({
         is_complete: prunedBelow === null ? 1 : 0,
@@ -235,16 +235,16 @@ async function extendDown(run: BackfillRun, deadlineMs: number): Promise<boolean
 }
 
 async function mayContinue({ store, wallet, mayContinue }: BackfillRun): Promise<boolean> {
-  const now = await readWalletById(store.read as Db, wallet.id);
+  const now = await readWalletById(store.read as WalletDb, wallet.id);
   return now !== undefined && now.refused === null && (await mayContinue(now));
 }
 
 /** Each list continues after the oldest stored transaction of its address: everything from `floor` on is stored. */
 async function downward(run: BackfillRun): Promise<Gatherer> {
   const { store, upstream, wallet, ask } = run;
-  const db = store.read as Db;
+  const db = store.read as WalletDb;
   const floor = wallet.floor as number;
-  const accounts = await readAccounts(db, wallet.id);
+  const accounts = await readOwnedAccounts(db, wallet.id);
   const known = new Set([wallet.address, ...accounts.map(({ account }) => encode32(account))]);
   const cursors = new Map<string, string>();
   const numbers = await readKeyNumbers(db);
@@ -285,7 +285,7 @@ async function downward(run: BackfillRun): Promise<Gatherer> {
  * The oldest row of each address in its own list, if it has one from `floor` to `head`. Rows from blocks above `head` may not be
  * final: a node that does not know the cursor yet answers as at the end of the list.
  */
-async function oldestOf(db: Db, ids: readonly number[], floor: number, head: number) {
+async function oldestOf(db: WalletDb, ids: readonly number[], floor: number, head: number) {
   const found: { a: number; n: number }[] = [];
   for (const a of ids) {
     const row = await db
@@ -313,7 +313,7 @@ async function keep(
   const { store, wallet } = run;
   const accounts = withAccounts ? gatherer.accounts : new Map();
   const isKept = await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as WalletDb;
     // The lock of `keepBatch`, before the wallet is read: a wallet that was dropped in between is not changed.
     await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
     if ((await readWalletById(db, wallet.id))?.follow_version !== wallet.follow_version) return false;
@@ -332,7 +332,7 @@ async function keep(
 /** Final transactions of a wallet as gathered, newest first. */
 interface Batch {
   readonly wallet: number;
-  readonly transactions: readonly Gathered[];
+  readonly transactions: readonly GatheredTransaction[];
   /** Token accounts of the wallet, by base58. */
   readonly accounts: ReadonlyMap<string, OwnedAccount>;
 }
@@ -340,8 +340,8 @@ interface Batch {
 /** Stores a batch. Returns how many of its transactions belong to the wallet. */
 export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
   // One process at a time, as with blocks: two must not assign the same provisional position.
-  await (tx.db as Db).updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
-  const numbers = await readKeyNumbers(tx.db as Db);
+  await (tx.db as WalletDb).updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
+  const numbers = await readKeyNumbers(tx.db as WalletDb);
   await writeAccounts(tx, wallet, accounts.values());
   const placed = await place(tx, transactions);
   await writeTransactions(
@@ -358,11 +358,11 @@ export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }:
     if (one.flags !== 0) rows.push({ a: wallet, n, flags: one.flags });
     for (const account of one.accounts) rows.push({ a: numbers.of(decodeKey(account)), n, flags: ACCOUNT });
   }
-  await writeRows(tx, withoutRepeats(rows));
+  await writeTailRows(tx, withoutRepeats(rows));
   return placed.filter(({ one }) => one.flags !== 0).length;
 }
 
-const signatureOf = ({ tx }: Gathered): Uint8Array => tx.signatures[0] as Uint8Array;
+const signatureOf = ({ tx }: GatheredTransaction): Uint8Array => tx.signatures[0] as Uint8Array;
 
 function decodeKey(text: string): Uint8Array {
   const key = decode32(text);
@@ -373,11 +373,11 @@ function decodeKey(text: string): Uint8Array {
 /** Assigns positions. Unknown places are provisional until the order of the block is known. */
 async function place(
   tx: StoreTx,
-  transactions: readonly Gathered[],
-): Promise<readonly { readonly n: number; readonly one: Gathered }[]> {
-  const placed: { n: number; one: Gathered }[] = [];
-  const unplaced = new Map<number, Gathered[]>();
-  const db = tx.db as Db;
+  transactions: readonly GatheredTransaction[],
+): Promise<readonly { readonly n: number; readonly one: GatheredTransaction }[]> {
+  const placed: { n: number; one: GatheredTransaction }[] = [];
+  const unplaced = new Map<number, GatheredTransaction[]>();
+  const db = tx.db as WalletDb;
   // A stored provisional position may now get its real place.
   const stored = await findPlaces(db, transactions.map(signatureOf));
   const ordered = new Map<number, ReadonlyMap<string, number>>();

@@ -29,7 +29,7 @@ import {
   type HistoryAskOptions,
   isNotFound,
   isRefusal,
-  isSilent,
+  isSilentNode,
   NodeHistory,
 } from './node-history.ts';
 import { behind } from './patience.ts';
@@ -159,7 +159,7 @@ class NodeAndPast implements ChainHistory {
       })
       .catch(async (error: unknown) => {
         const isShort = found !== null && isNotFound(error);
-        if (!isShort && (past === null || !isSilent(error))) throw error;
+        if (!isShort && (past === null || !isSilentNode(error))) throw error;
         cut.add(signal);
         // A node that has pruned what is kept here has nothing older either. While no node answers, the list ends where what is kept begins.
         if (found !== null) return [];
@@ -222,7 +222,7 @@ class NodeAndPast implements ChainHistory {
       return order;
     } catch (error) {
       if (isRefusal(error)) return null;
-      if (past === null || !isSilent(error)) throw error;
+      if (past === null || !isSilentNode(error)) throw error;
       return await this.fromPast(async (one) => keptOrder(one, slot, await keptSlot(one, options.commitment)));
     }
   }
@@ -255,7 +255,7 @@ class NodeAndPast implements ChainHistory {
   isReachable(signal: AbortSignal): Promise<boolean> {
     return this.node.firstAvailable(signal).then(
       () => true,
-      (error: unknown) => !isSilent(error),
+      (error: unknown) => !isSilentNode(error),
     );
   }
 
@@ -286,7 +286,7 @@ class NodeAndPast implements ChainHistory {
     try {
       return await node.blockTime(slot, signal);
     } catch (error) {
-      if (past === null || !isSilent(error)) throw error;
+      if (past === null || !isSilentNode(error)) throw error;
       return null;
     }
   }
@@ -319,7 +319,7 @@ class NodeAndPast implements ChainHistory {
     try {
       return await work();
     } catch (error) {
-      if (past === null || !isSilent(error)) throw error;
+      if (past === null || !isSilentNode(error)) throw error;
       const { newestSlot } = await past.heads();
       const found = newestSlot < 0 ? null : await read(past);
       if (found === null) throw error;
@@ -371,7 +371,7 @@ class NodeAndPast implements ChainHistory {
         // A node without history names a first slot too, and gives nothing from there on.
         if (past !== null)
           await node.call('getBlocks', [slot, slot], signal, { only }).catch((error: unknown) => {
-            if (isSilent(error)) throw error;
+            if (isSilentNode(error)) throw error;
           });
         return first;
       },

@@ -3,16 +3,16 @@ import { decode, decode32, encode32 } from '../../../src/lib/base58.ts';
 import { type ReadRows, unite } from '../store/rows.ts';
 import {
   ACCOUNT,
-  type Db,
   endOf,
   PROVISIONAL_PLACE,
   placeOf,
   positionOf,
   readKeyNumbers,
   slotOf,
+  type WalletDb,
 } from '../store/tables.ts';
 import { findSignature, readBodies, slotAfterTime, slotAtTime } from '../store/transactions.ts';
-import { readAccounts, type WalletNow } from '../store/wallets.ts';
+import { readOwnedAccounts, type WalletNow } from '../store/wallets.ts';
 import type { FetchedTransaction } from './chain-history.ts';
 import { entryOf, isOfEntry } from './gather.ts';
 import { isWhole, loadRows, noTransaction, type TransactionCache } from './loaded-transactions.ts';
@@ -42,10 +42,10 @@ export interface ShownPlace {
 }
 
 /** The histories of a wallet, for one call. Errors: 503. */
-export async function createView(parts: ViewParts, call: WalletCall, signal: AbortSignal): Promise<WalletView> {
+export async function createWalletView(parts: ViewParts, call: WalletCall, signal: AbortSignal): Promise<WalletView> {
   const { key, address } = call;
   const { store, clock, readRows, readWallet } = parts;
-  const db = store.read as Db;
+  const db = store.read as WalletDb;
   const { first, finalSlot, until, above, reach, withoutMoved, isStored } = await readThrough(parts, call, signal);
 
   async function page(range: PageRange): Promise<ViewPage> {
@@ -158,7 +158,7 @@ export async function createView(parts: ViewParts, call: WalletCall, signal: Abo
       const { mints } = await above(first);
       const found = new Set<string>();
       for (const [text, other] of mints) if (Buffer.compare(other, mint) === 0) found.add(text);
-      for (const { account } of await readAccounts(db, first.id, mint)) found.add(encode32(account));
+      for (const { account } of await readOwnedAccounts(db, first.id, mint)) found.add(encode32(account));
       const numbers = await readKeyNumbers(db);
       return [...found].map((text) => ({ id: numbers.of(decode32(text) as Uint8Array), address: text }));
     },

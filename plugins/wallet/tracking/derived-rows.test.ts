@@ -9,14 +9,14 @@ import { historyElement, historyRow } from '../history.ts';
 import { positionOf } from '../store/tables.ts';
 import { transfersDigest, transferText } from '../transfers.ts';
 import { createDerivedRows } from './derived-rows.ts';
-import type { Loaded, ViewRow, WalletView } from './view.ts';
+import type { LoadedRow, ViewRow, WalletView } from './view.ts';
 
 const WALLET = encode32(new Uint8Array(32).fill(1));
 const OTHER = encode32(new Uint8Array(32).fill(2));
 const FINAL_SLOT = 100;
 
 /** A payment to the wallet, as read from the store. */
-function payment(slot: number, lamports: number): Loaded {
+function payment(slot: number, lamports: number): LoadedRow {
   const signature = encode64(new Uint8Array(64).fill(slot % 256).fill(lamports % 256, 32));
   const entry = { signature, slot, err: null, blockTime: 1_700_000_000 + slot };
   const block = decodeTransaction(paymentResult({ entry, from: OTHER, to: WALLET, lamports }));
@@ -25,7 +25,7 @@ function payment(slot: number, lamports: number): Loaded {
 }
 
 /** A wallet over replaceable transactions. `loads` counts reads of them. */
-function world(list: readonly Loaded[]) {
+function world(list: readonly LoadedRow[]) {
   const stored = new Map(list.map((one) => [one.n, one]));
   const loads: number[] = [];
   const view = {

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { endOf } from '../store/tables.ts';
-import type { Loaded, PageRange, ViewRow, WalletView } from './view.ts';
+import type { LoadedRow, PageRange, ViewRow, WalletView } from './view.ts';
 
 /** A response row derived from a transaction and a wallet alone, so it is valid as long as the transaction is. */
 export interface DerivedRow {
@@ -11,7 +11,7 @@ export interface DerivedRow {
 export interface DerivedKind<D extends DerivedRow> {
   /** Unique among kinds. */
   readonly name: string;
-  make(loaded: Loaded, view: WalletView): D;
+  make(loaded: LoadedRow, view: WalletView): D;
   /** Approximate size in memory. */
   bytesOf(derived: D): number;
 }

@@ -20,7 +20,7 @@ import { type Cursors, createDirectLists, type SignatureLists } from './direct-l
 import { entryOf, touchOf } from './gather.ts';
 import { createPatience } from './patience.ts';
 import { createSlotSearch } from './slot-search.ts';
-import { incompleteHistory, type Loaded, type PageRange, type ViewPage, type ViewRow } from './view.ts';
+import { incompleteHistory, type LoadedRow, type PageRange, type ViewPage, type ViewRow } from './view.ts';
 
 /**
  * Histories of addresses that have no index, because they are programs, too busy or too large, or because nobody has room for them. They are
@@ -202,7 +202,7 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
     },
     load: (rows) =>
       Promise.all(
-        rows.map(async (row): Promise<Loaded> => {
+        rows.map(async (row): Promise<LoadedRow> => {
           const { n, flags, at } = row;
           if (at !== undefined) return { ...at, flags };
           const entry = descents.entryOf(row);

@@ -7,15 +7,15 @@ import { tokenChanges } from '../../../src/solana/movements/movement.ts';
 import {
   ACCOUNT,
   CHANGED,
-  type Db,
   NAMED,
   PROVISIONAL_PLACE,
   placeOf,
   positionOf,
   TOUCHED,
+  type WalletDb,
   type WalletRow,
 } from '../store/tables.ts';
-import { type OwnedAccount, readAccounts } from '../store/wallets.ts';
+import { type OwnedAccount, readOwnedAccounts } from '../store/wallets.ts';
 import {
   type ChainHistory,
   type FetchedTransaction,
@@ -24,10 +24,10 @@ import {
   isNotFound,
 } from './chain-history.ts';
 import { behind, contradicting } from './patience.ts';
-import { beingIndexed, type Loaded, type ViewRow } from './view.ts';
+import { beingIndexed, type LoadedRow, type ViewRow } from './view.ts';
 
 /** A transaction of a wallet, from the upstream. */
-export interface Gathered {
+export interface GatheredTransaction {
   readonly signature: string;
   readonly slot: number;
   /** Place in the block; null when unknown: the order of the list then applies. */
@@ -48,7 +48,7 @@ export interface Gatherer {
    * The next slots with at least `most` transactions, or the rest; newest first. Token accounts found in them are read from then
    * on as well. Empty at the end. Errors: those of the upstream, WALLET_NO_TRANSACTION.
    */
-  next(most: number): Promise<readonly Gathered[]>;
+  next(most: number): Promise<readonly GatheredTransaction[]>;
   /** Adds a token account of the wallet; known ones are ignored. */
   add(account: OwnedAccount): void;
   /** All token accounts seen so far. */
@@ -127,7 +127,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
     add,
     async next(most) {
       const wanted = await takeNewest(most);
-      const done = new Map<string, Gathered>();
+      const done = new Map<string, GatheredTransaction>();
       while (done.size < wanted.size) {
         const missing = [...wanted].filter(([signature]) => !done.has(signature));
         const fetched = await Promise.all(missing.map(([signature, wanted]) => fetchOne(options, signature, wanted)));
@@ -149,7 +149,7 @@ async function fetchOne(
   { fetch, ask, wallet, address }: GatherOptions,
   signature: string,
   { entry, sources }: SourcedSignature,
-): Promise<{ readonly gathered: Gathered; readonly owned: readonly OwnedAccount[] }> {
+): Promise<{ readonly gathered: GatheredTransaction; readonly owned: readonly OwnedAccount[] }> {
   const fetched = await fetch(signature, ask, entry);
   const tx = fetched?.block.transactions[0];
   if (fetched === null || tx === undefined)
@@ -184,9 +184,9 @@ async function fetchOne(
 /** Newest first; a missing place is looked up in the block. */
 async function inOrder(
   { upstream, ask }: GatherOptions,
-  list: readonly Gathered[],
+  list: readonly GatheredTransaction[],
   listed: readonly string[],
-): Promise<readonly Gathered[]> {
+): Promise<readonly GatheredTransaction[]> {
   const slots = new Map<number, string[]>();
   for (const { place, slot, signature } of list)
     if (place === null) slots.set(slot, [...(slots.get(slot) ?? []), signature]);
@@ -363,7 +363,7 @@ export function isOfEntry({ block, place }: FetchedTransaction, entry: HistoryEn
 }
 
 /** What a list says of a transaction that was read. */
-export const entryOf = ({ n, signature, slot, time, tx }: Loaded): HistoryEntry => ({
+export const entryOf = ({ n, signature, slot, time, tx }: LoadedRow): HistoryEntry => ({
   signature,
   slot,
   hasFailed: tx.error !== null,
@@ -411,9 +411,9 @@ export async function readOverlay(
       return fetched;
     },
   });
-  for (const account of await readAccounts(store.read as Db, wallet.id)) gatherer.add(account);
+  for (const account of await readOwnedAccounts(store.read as WalletDb, wallet.id)) gatherer.add(account);
   for (const account of await upstream.tokenAccounts(wallet.address, { ...ask, minSlot: upTo })) gatherer.add(account);
-  const found: Gathered[] = [];
+  const found: GatheredTransaction[] = [];
   for (;;) {
     const piece = await gatherer.next(PIECE);
     if (piece.length === 0) break;
@@ -425,7 +425,7 @@ export async function readOverlay(
 }
 
 /** Nodes order the entries of a slot differently: a page in one order, continued in another, would skip a transaction. */
-function checkPlaces(found: readonly Gathered[]): void {
+function checkPlaces(found: readonly GatheredTransaction[]): void {
   found.forEach((one, at) => {
     const isAlone = found[at - 1]?.slot !== one.slot && found[at + 1]?.slot !== one.slot;
     if (one.place === null && !isAlone) throw contradicting();
@@ -434,7 +434,7 @@ function checkPlaces(found: readonly Gathered[]): void {
 
 function overlayOf(
   range: Pick<Overlay, 'upTo' | 'aboveSlot'>,
-  found: readonly Gathered[],
+  found: readonly GatheredTransaction[],
   mints: ReadonlyMap<string, Uint8Array>,
 ): Overlay {
   const rows: ViewRow[] = [];

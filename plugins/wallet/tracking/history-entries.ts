@@ -77,7 +77,7 @@ export function ownedAccount(value: unknown): OwnedAccount {
 }
 
 /** Reads the answer of `getTransaction` (encoding base64). */
-export function readTransaction(text: string): FetchedTransaction {
+export function readFetched(text: string): FetchedTransaction {
   const value = parseExact(text) as { transactionIndex?: unknown };
   const { transactionIndex } = value;
   return {

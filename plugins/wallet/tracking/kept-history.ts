@@ -10,7 +10,7 @@ import {
   isFirstHeight,
   listedRow,
   PAGE_ENTRIES,
-  readTransaction,
+  readFetched,
 } from './history-entries.ts';
 
 /** Rows of an address that are searched for its token accounts while no node lists them, in pages of 1,000. */
@@ -122,7 +122,7 @@ export async function keptTransaction(
   const found = await kept.transaction(place);
   if (found?.signature !== signature) return null;
   const head = `{"blockTime":${found.header.blockTime},"slot":${place.slot},"transactionIndex":${place.index},`;
-  return readTransaction(`${head}${found.text.toString('utf8').replace(/^\s*\{/, '')}`);
+  return readFetched(`${head}${found.text.toString('utf8').replace(/^\s*\{/, '')}`);
 }
 
 /** Signatures of a block by place; the block is in a slot up to `newestSlot`. */

@@ -4,11 +4,11 @@ import { parseExact } from '../../../src/lib/json.ts';
 import { CodedError, type Store } from '../../../src/plugin/plugin.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
-import { ACCOUNT, CHANGED, type Db, NAMED } from '../store/tables.ts';
+import { ACCOUNT, CHANGED, NAMED, type WalletDb } from '../store/tables.ts';
 import { readBodies, readSignatures } from '../store/transactions.ts';
 import type { ChainHistory } from './chain-history.ts';
 import { touchOf } from './gather.ts';
-import type { Loaded, LoadedTransaction, ViewRow } from './view.ts';
+import type { LoadedRow, LoadedTransaction, ViewRow } from './view.ts';
 
 interface LoadParts {
   readonly store: Store;
@@ -24,21 +24,21 @@ interface LoadParts {
  * The transactions of rows of a wallet and its accounts, in their order. Omits transactions that a reorg removed, and rows of
  * another address with the same number. Errors: those of store and upstream.
  */
-export async function loadRows(parts: LoadParts, wallet: Uint8Array, rows: readonly ViewRow[]): Promise<Loaded[]> {
+export async function loadRows(parts: LoadParts, wallet: Uint8Array, rows: readonly ViewRow[]): Promise<LoadedRow[]> {
   const stored = await loadStored(
     parts,
     rows.filter(({ at }) => at === undefined).map(({ n }) => n),
   );
   const loaded = rows.map(({ n, flags, at = stored.get(n) }) => (at === undefined ? null : { ...at, flags }));
   // Readers of balances filter rows of token accounts themselves; old transactions name no owner.
-  const isOwn = ({ flags, tx, block }: Loaded) =>
+  const isOwn = ({ flags, tx, block }: LoadedRow) =>
     (flags & (NAMED | CHANGED)) === 0 || touchOf(tx, block, wallet).flags !== 0 || (flags & ACCOUNT) !== 0;
-  return loaded.filter((one): one is Loaded => one !== null && isOwn(one));
+  return loaded.filter((one): one is LoadedRow => one !== null && isOwn(one));
 }
 
 /** From memory, from the store, or from the upstream when only the position is stored. */
 async function loadStored(parts: LoadParts, ns: readonly number[]): Promise<ReadonlyMap<number, LoadedTransaction>> {
-  const db = parts.store.read as Db;
+  const db = parts.store.read as WalletDb;
   const signatures = await readSignatures(db, ns);
   const found = new Map<number, LoadedTransaction>();
   for (const [n, signature] of signatures) {

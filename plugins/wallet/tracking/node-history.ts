@@ -5,13 +5,7 @@ import { createSemaphore, type Semaphore } from '../../../src/runtime/semaphore.
 import { meaningOfRefusal } from '../../../src/solana/node-errors.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
-import {
-  badResponse,
-  type FetchedTransaction,
-  isFirstHeight,
-  ownedAccount,
-  readTransaction,
-} from './history-entries.ts';
+import { badResponse, type FetchedTransaction, isFirstHeight, ownedAccount, readFetched } from './history-entries.ts';
 import { MAX_UNTIMED_BLOCKS } from './kept-history.ts';
 
 export interface HistoryAskOptions {
@@ -33,7 +27,7 @@ const isTexts = (value: unknown): value is readonly string[] =>
 export const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
 /** No upstream answers, or none keeps a history. */
-export const isSilent = (error: unknown): boolean =>
+export const isSilentNode = (error: unknown): boolean =>
   error instanceof CodedError &&
   (error.code === 'CHAIN_UNREACHABLE' || error.code === 'CHAIN_TIMEOUT' || meaningOfRefusal(error) === 'no-history');
 
@@ -102,7 +96,7 @@ export class NodeHistory {
     const tenant = tenantOf(signal);
     const run = () => this.chain.callText('getTransaction', [signature, config], { signal, archive: true, tenant });
     const text = await this.semaphore.run(run, { signal, group: lane ?? tenant.id });
-    return text === 'null' ? null : readTransaction(text);
+    return text === 'null' ? null : readFetched(text);
   }
 
   /** Signatures of a block by place; null where it has none. */

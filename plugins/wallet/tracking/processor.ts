@@ -7,7 +7,7 @@ import { tokenChanges } from '../../../src/solana/movements/movement.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { whereMayCome } from '../store/range.ts';
 import { mergeTail, packTail, type TailRow, withoutRepeats } from '../store/rows.ts';
-import { ACCOUNT, CHANGED, type Db, NAMED, positionOf, readKeyNumbers, TOUCHED } from '../store/tables.ts';
+import { ACCOUNT, CHANGED, NAMED, positionOf, readKeyNumbers, TOUCHED, type WalletDb } from '../store/tables.ts';
 import { forgetSlot, placeFromBlock, type StoredTransaction, writeTransactions } from '../store/transactions.ts';
 import {
   changedWallets,
@@ -47,7 +47,7 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
     version: 1,
     chains: ['main'],
     async apply(tx, block) {
-      const db = tx.db as Db;
+      const db = tx.db as WalletDb;
       // Locks the row first, as every registration does: a wallet that another transaction registered in between would be marked as
       // live from this block, whose transactions were matched without it.
       const state = await db
@@ -71,7 +71,11 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
       });
     },
     async revert(tx, { slot, parentSlot }) {
-      await (tx.db as Db).updateTable('wallet_state').set({ live_slot: parentSlot }).where('id', '=', 1).execute();
+      await (tx.db as WalletDb)
+        .updateTable('wallet_state')
+        .set({ live_slot: parentSlot })
+        .where('id', '=', 1)
+        .execute();
       await forgetSlot(tx, slot);
     },
     async finalized(tx, slot) {
@@ -96,7 +100,7 @@ async function moveOn(
   isFull: boolean,
 ): Promise<void> {
   const fullFrom = isFull ? (isCut ? slot : (state.full_from ?? slot)) : null;
-  await (tx.db as Db)
+  await (tx.db as WalletDb)
     .updateTable('wallet_state')
     .set({ live_slot: slot, full_from: fullFrom })
     .where('id', '=', 1)
@@ -109,7 +113,7 @@ const PASSED_OVER_LIVE = whereMayCome('blocks passed over', 'block');
 
 /** New wallets are live from this block on; after a gap in the blocks all others become live again from here. */
 async function markLive(tx: StoreTx, state: WalletState, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   if (isCut)
     await db
       .updateTable('wallet_wallets')
@@ -148,7 +152,7 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, wallets }:
       text: stringify({ ...rawTransaction(transaction, block), meta: transaction.meta }),
     });
   }
-  const numbers = await readKeyNumbers(tx.db as Db);
+  const numbers = await readKeyNumbers(tx.db as WalletDb);
   for (const { wallet, n, accounts } of owned) {
     await writeAccounts(tx, wallet, accounts);
     for (const { account } of accounts) rows.push({ a: numbers.of(account), n, flags: ACCOUNT });
@@ -203,7 +207,7 @@ function createFollowedSync(random: Random): FollowedSync {
   return {
     async at(tx, version) {
       if (version !== known) {
-        const changed = await changedWallets(tx.db as Db, known);
+        const changed = await changedWallets(tx.db as WalletDb, known);
         // No await from here on. Applying a change twice is harmless.
         for (const { id, key, is_followed } of changed) {
           const owner = owners.get(id) ?? wallets.push({ id, key }) - 1;
@@ -228,7 +232,7 @@ const KEY_WORDS = 8;
 /** Rows of every address that a block names, and of every owner of a token balance in it. */
 async function fullRows(tx: StoreTx, block: ChainBlock): Promise<FullRows> {
   const { keys, slot, blockTime } = block;
-  const numbers = await readKeyNumbers(tx.db as Db);
+  const numbers = await readKeyNumbers(tx.db as WalletDb);
   const ids = Array.from({ length: keys.size }, (_, id) => numbers.at(keys.words, id * KEY_WORDS));
   const rows: TailRow[] = [];
   const transactions: StoredTransaction[] = [];

@@ -1,14 +1,14 @@
 import type { LRUCache } from 'lru-cache';
 import { decode } from '../../../src/lib/base58.ts';
 import { rangeOf } from '../store/range.ts';
-import { type Db, endOf, firstOf, type HistoryRow } from '../store/tables.ts';
+import { endOf, firstOf, type HistoryRow, type WalletDb } from '../store/tables.ts';
 import { findPlaces } from '../store/transactions.ts';
 import { isPastKnown, type WalletNow } from '../store/wallets.ts';
 import type { FetchedTransaction } from './chain-history.ts';
 import { type Overlay, readOverlay } from './gather.ts';
 import type { TrackerParts } from './parts.ts';
 import { behind, createPatience } from './patience.ts';
-import { beingIndexed, isFresh, refusedNow, type ViewRow } from './view.ts';
+import { beingIndexed, isChainFresh, refusedNow, type ViewRow } from './view.ts';
 
 const POLL_MS = 40;
 /** Number of transactions above the stored part from which on they are stored. */
@@ -45,7 +45,7 @@ export async function readThrough(
   signal: AbortSignal,
 ) {
   const { store, clock, chain, readWallet } = parts;
-  const db = store.read as Db;
+  const db = store.read as WalletDb;
   const deadlineMs = clock.monotonic() + parts.config.readThroughMs;
   const patiently = createPatience(clock, deadlineMs, signal);
   // Read before any row: a row that becomes final later may differ from the one that was read.
@@ -75,7 +75,7 @@ export async function readThrough(
    */
   async function openOverlay(row: WalletNow, atLeast: number): Promise<Overlay> {
     const liveSlot = rangeOf(row) === 'joined' ? row.live_slot : null;
-    isAboveRead = liveSlot === null || liveSlot < atLeast || !isFresh(chain.status(), liveSlot);
+    isAboveRead = liveSlot === null || liveSlot < atLeast || !isChainFresh(chain.status(), liveSlot);
     if (!isAboveRead) return { ...NOTHING, upTo: liveSlot as number };
     const isLive = liveSlot !== null;
     const head = row.head as number;

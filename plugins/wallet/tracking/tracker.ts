@@ -10,12 +10,12 @@ import type { WalletRow } from '../store/tables.ts';
 import { createWalletReader, forgetPruned, isPastKnown, registerWallet, type WalletNow } from '../store/wallets.ts';
 import { refusedAs503 } from '../wallet-route.ts';
 import type { FetchedTransaction } from './chain-history.ts';
-import { createView, type ShownPlace } from './create-view.ts';
+import { createWalletView, type ShownPlace } from './create-view.ts';
 import { createDirectViews, type DirectViews } from './direct-view.ts';
 import { createTransactionCache } from './loaded-transactions.ts';
 import type { TrackerParts } from './parts.ts';
 import { createPlaceResolver } from './provisional-places.ts';
-import { isNotIndexed, type Loaded, noChain, type PageRange, type ViewRow, type WalletView } from './view.ts';
+import { isNotIndexed, type LoadedRow, noChain, type PageRange, type ViewRow, type WalletView } from './view.ts';
 
 /** Opens the histories of wallets. A requested wallet is indexed from then on. */
 export interface Tracker {
@@ -118,7 +118,7 @@ export function createTracker(parts: TrackerParts): Tracker {
   return {
     async open(key, address, caller, signal) {
       const { known, isStart } = await ensure(key, address, caller, signal);
-      return await createView(viewParts, { key, address, known, isStart }, signal);
+      return await createWalletView(viewParts, { key, address, known, isStart }, signal);
     },
     direct: createDirectViews({ ...parts, recent, shown }),
   };
@@ -194,7 +194,7 @@ export function createOpenHistory(openWallet: OpenWallet, tracker: Tracker | nul
       reach: either((one, slot: number) => one.reach(slot)),
       page: either((one, range: PageRange) => one.page(range)),
       load: either((one, rows: readonly ViewRow[]) => one.load(rows)),
-      texts: either((one, rows: readonly Loaded[]) => one.texts(rows)),
+      texts: either((one, rows: readonly LoadedRow[]) => one.texts(rows)),
       locate: either((one, signature: string, wanted: 'older' | 'newer') => one.locate(signature, wanted)),
       slotAt: either((one, time: number) => one.slotAt(time)),
       slotAfter: either((one, time: number) => one.slotAfter(time)),

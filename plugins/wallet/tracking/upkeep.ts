@@ -11,15 +11,15 @@ import { whereIn } from '../store/range.ts';
 import { mergeTail } from '../store/rows.ts';
 import {
   ACCOUNT,
-  type Db,
   endOf,
   firstOf,
   type KeyNumbers,
   readKeyNumbers,
   slotOf,
+  type WalletDb,
   type WalletRow,
 } from '../store/tables.ts';
-import { keysOf, readBodies } from '../store/transactions.ts';
+import { neededKeysOf, readBodies } from '../store/transactions.ts';
 import { dropWallets, pinnedAddresses, readWalletById, registerWallet, unfollowWallets } from '../store/wallets.ts';
 import type { WalletAdmission } from './admission.ts';
 import { type BackfillParts, backfillWallet } from './backfill.ts';
@@ -53,7 +53,7 @@ const DELETE_STEPS = 25;
 /** How long a refusal is remembered. */
 const REFUSED_MS = 30 * DAY_MS;
 
-export function createUpkeep(parts: UpkeepParts): Upkeep {
+export function createWalletUpkeep(parts: UpkeepParts): Upkeep {
   const { store, clock, log, schedule, config, admission } = parts;
   let cancel = (): void => undefined;
   let cancelSoon = (): void => undefined;
@@ -61,7 +61,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
 
   async function followConfigured(): Promise<void> {
     if (config.follow.length === 0) return;
-    const known = await pinnedAddresses(store.read as Db);
+    const known = await pinnedAddresses(store.read as WalletDb);
     const missing: { key: Uint8Array; address: string }[] = [];
     for (const address of new Set(config.follow)) {
       const key = decode32(address);
@@ -79,12 +79,12 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   }
 
   async function dropIdle(): Promise<void> {
-    const db = store.read as Db;
+    const db = store.read as WalletDb;
     const now = clock.now();
     const over = (await admission?.enforceBudgets()) ?? 0;
     if (over > 0) log.info({ wallets: over }, 'wallets of projects above their storage budget were dropped');
     await store.write(async (tx) => {
-      const refused = (tx.db as Db).deleteFrom('wallet_wallets').where('refused_at', '<', now - REFUSED_MS);
+      const refused = (tx.db as WalletDb).deleteFrom('wallet_wallets').where('refused_at', '<', now - REFUSED_MS);
       await refused.where('is_followed', '=', 0).where('dropped_at', 'is', null).execute();
     });
     if (config.idleDays === 0) return;
@@ -103,7 +103,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     const ids = idle.map(({ id }) => id);
     await store.write(async (tx) => {
       // The wallet no longer counts against the budget of an idle project.
-      await (tx.db as Db).deleteFrom('wallet_projects').where('requested_at', '<', before).execute();
+      await (tx.db as WalletDb).deleteFrom('wallet_projects').where('requested_at', '<', before).execute();
       await (config.full ? unfollowWallets(tx, ids) : dropWallets(tx, ids, now));
     });
     if (ids.length > 0) log.info({ wallets: ids.length }, 'idle wallets are no longer followed');
@@ -118,7 +118,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
 
   /** Schedules wallets registered by a command, which cannot enqueue jobs, and wallets that became live after their job had finished. */
   async function joinNew(): Promise<void> {
-    const waiting = await (store.read as Db)
+    const waiting = await (store.read as WalletDb)
       .selectFrom('wallet_wallets')
       .select('id')
       .where(whereIn('new', 'live', 'apart'))
@@ -216,7 +216,7 @@ export function createIndexJob(
 
 async function noteError(store: Store, id: number, message: string): Promise<void> {
   await store.write(async (tx) => {
-    await (tx.db as Db).updateTable('wallet_wallets').set({ last_error: message }).where('id', '=', id).execute();
+    await (tx.db as WalletDb).updateTable('wallet_wallets').set({ last_error: message }).where('id', '=', id).execute();
   });
 }
 
@@ -235,7 +235,7 @@ export function createSchedule(
   enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => Promise<number>,
 ): Schedule {
   return async (tx, ids) => {
-    const groups = await firstProjects(tx.db as Db, ids);
+    const groups = await firstProjects(tx.db as WalletDb, ids);
     const jobs = ids.map((id) => {
       return { kind: JOB_KIND, key: String(id), group: groups.get(id) ?? OPERATOR_GROUP, payload: {} };
     });
@@ -245,7 +245,7 @@ export function createSchedule(
 }
 
 /** The project that requested each wallet first; wallets that only the operator follows have none. */
-async function firstProjects(db: Db, ids: readonly number[]): Promise<ReadonlyMap<number, string>> {
+async function firstProjects(db: WalletDb, ids: readonly number[]): Promise<ReadonlyMap<number, string>> {
   const rows = await db
     .selectFrom(
       db
@@ -291,7 +291,7 @@ const BLOCKS_BEHIND = 32;
  * A wallet that is requested in between is no longer dropped; its index starts from scratch. Returns the number of deleted rows.
  */
 export async function deleteDropped(store: Store, { now, finalSlot, steps }: DeleteOptions): Promise<number> {
-  const dropped = await (store.read as Db)
+  const dropped = await (store.read as WalletDb)
     .selectFrom('wallet_wallets')
     .select('id')
     .where('dropped_at', '<=', now - GRACE_MS)
@@ -312,7 +312,7 @@ export async function deleteDropped(store: Store, { now, finalSlot, steps }: Del
 
 /** The number of deleted rows; null when nothing more can be done now. */
 async function deleteStep(tx: StoreTx, id: number, finalSlot: number | null): Promise<number | null> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   // One process at a time, as when indexing: a transaction found unused stays unused.
   await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
   const wallet = await readWalletById(db, id);
@@ -347,7 +347,7 @@ async function deleteStep(tx: StoreTx, id: number, finalSlot: number | null): Pr
   return null;
 }
 
-async function oldestTail(db: Db): Promise<number> {
+async function oldestTail(db: WalletDb): Promise<number> {
   const row = await db
     .selectFrom('wallet_tail')
     .select(({ fn }) => fn.min<number | null>('slot').as('slot'))
@@ -356,7 +356,7 @@ async function oldestTail(db: Db): Promise<number> {
 }
 
 /** All data is deleted: deletes the row too, except one that records a refusal. */
-async function forget(db: Db, { id, refused, dropped_slot }: WalletRow): Promise<void> {
+async function forget(db: WalletDb, { id, refused, dropped_slot }: WalletRow): Promise<void> {
   if (refused !== null) {
     await db.updateTable('wallet_wallets').set({ dropped_at: null, dropped_slot: null }).where('id', '=', id).execute();
     return;
@@ -368,7 +368,7 @@ async function forget(db: Db, { id, refused, dropped_slot }: WalletRow): Promise
 }
 
 /** Whether another wallet of the index has, or had, an address as its token account. */
-async function isOwnedByAnother(db: Db, account: Uint8Array, wallet: number): Promise<boolean> {
+async function isOwnedByAnother(db: WalletDb, account: Uint8Array, wallet: number): Promise<boolean> {
   const row = await db
     .selectFrom('wallet_accounts')
     .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_accounts.wallet')
@@ -380,12 +380,12 @@ async function isOwnedByAnother(db: Db, account: Uint8Array, wallet: number): Pr
   return row !== undefined;
 }
 
-async function isWanted(db: Db, id: number): Promise<boolean> {
+async function isWanted(db: WalletDb, id: number): Promise<boolean> {
   const row = await readWalletById(db, id);
   return row !== undefined && row.dropped_at === null && row.refused === null;
 }
 
-async function rowsOf(db: Db, a: number, below: number, isAccount: boolean): Promise<readonly number[]> {
+async function rowsOf(db: WalletDb, a: number, below: number, isAccount: boolean): Promise<readonly number[]> {
   let query = db.selectFrom('wallet_rows').select('n').where('a', '=', a).where('n', '<', below);
   if (isAccount) query = query.where('flags', '<>', ACCOUNT);
   return (await query.orderBy('n').limit(ROWS_AT_ONCE).execute()).map(({ n }) => n);
@@ -398,7 +398,7 @@ async function deleteRows(
   ns: readonly number[],
   isAccount: boolean,
 ): Promise<number> {
-  const db = tx.db as Db;
+  const db = tx.db as WalletDb;
   if (isAccount) {
     // The row stays if it is also one of a token account of another wallet.
     const flags = sql<number>`flags & ${sql.lit(ACCOUNT)}`;
@@ -417,14 +417,14 @@ async function deleteRows(
 }
 
 /** The transactions among these that no row references. One without a stored body stays: its addresses are unknown. */
-async function unusedOf(db: Db, numbers: KeyNumbers, ns: readonly number[]): Promise<readonly number[]> {
+async function unusedOf(db: WalletDb, numbers: KeyNumbers, ns: readonly number[]): Promise<readonly number[]> {
   const bodies = await readBodies(db, ns);
   const pairs: string[] = [];
   for (const [n, text] of bodies) {
     const { keys, transactions } = decodeTransaction(parseExact(text));
     const [one] = transactions;
     if (one === undefined) continue;
-    for (const key of keysOf(one)) pairs.push(`(${numbers.at(keys.words, key * KEY_WORDS)}, ${n})`);
+    for (const key of neededKeysOf(one)) pairs.push(`(${numbers.at(keys.words, key * KEY_WORDS)}, ${n})`);
   }
   const used = new Set<number>();
   for (let at = 0; at < pairs.length; at += PAIRS_AT_ONCE) {

@@ -5,7 +5,7 @@ import type { AddressHistory, ViewRow } from '../../../src/ports/address-history
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { WalletRow } from '../store/tables.ts';
 
-export type { Loaded, LoadedTransaction, PageRange, ViewPage, ViewRow } from '../../../src/ports/address-history.ts';
+export type { LoadedRow, LoadedTransaction, PageRange, ViewPage, ViewRow } from '../../../src/ports/address-history.ts';
 
 /** The history of one wallet for one request, with what only the routes of this plugin read. */
 export interface WalletView extends AddressHistory {
@@ -44,7 +44,7 @@ export const notAWallet = (): RequestError =>
 export const tooBusy = (perMinute: number): RequestError =>
   coded('WALLET_TOO_BUSY', 'Wallet too busy', `The address has about ${perMinute} transactions a minute`);
 
-export const tooLarge = (size: number): RequestError =>
+export const walletTooLarge = (size: number): RequestError =>
   coded('WALLET_TOO_LARGE', 'Wallet too large', `The address has more than ${size} transactions`);
 
 /** A limit of the project's plan. */
@@ -82,7 +82,7 @@ export function isNotIndexed(error: unknown, allowed: 'accounts' | 'all'): boole
 /** A wallet that was refused while it was being indexed. */
 export function refusedNow({ refused, refused_size: size }: WalletRow): RequestError {
   if (refused === 'busy') return tooBusy(size ?? 0);
-  if (refused === 'large') return tooLarge(size ?? 0);
+  if (refused === 'large') return walletTooLarge(size ?? 0);
   return overBudget('WALLET_BUDGET', 'The plan has no room for the transactions of this wallet', null);
 }
 
@@ -107,7 +107,7 @@ export const noChain = (): RequestError =>
 const FRESH_MS = 2_000;
 
 /** Whether the live range up to a slot is complete except for the last moments. */
-export function isFresh(status: ChainStatus, slot: number | null): boolean {
+export function isChainFresh(status: ChainStatus, slot: number | null): boolean {
   const { tipSlot, stalled, slotMs } = status;
   return stalled === null && tipSlot !== null && slot !== null && msOfSlots(tipSlot - slot, slotMs) <= FRESH_MS;
 }

@@ -7,13 +7,20 @@ import { retryAfterMs } from '../../../src/runtime/waiting.ts';
 import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { batchLimit, type DeliveryPayload, kindOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
-import { elementKey, endBatches, insertBatch, type Member, readBatches, readElements } from '../store/deliveries.ts';
+import {
+  type BatchMember,
+  elementKey,
+  endBatches,
+  insertBatch,
+  readBatches,
+  readElements,
+} from '../store/deliveries.ts';
 import { pausedProjects } from '../store/health.ts';
 import { hooksById, readSecrets } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import type { Pace } from './pace.ts';
 import type { DeliveryQueue } from './queue.ts';
-import { type AttemptResult, messageId, type Send, secretKey } from './send.ts';
+import { type AttemptResult, messageId, type SendDelivery, secretKey } from './send.ts';
 
 /** A finished attempt whose outcome is not written yet. */
 export interface Report {
@@ -22,15 +29,15 @@ export interface Report {
   /** 1-based. */
   readonly n: number;
   /** The other deliveries of the same request. */
-  readonly members: readonly Member[];
+  readonly members: readonly BatchMember[];
   /** The batch, or that there is no batch, was stored before sending. */
   readonly isFixed: boolean;
   /** Charge of a first attempt, completed when its outcome is written. */
   readonly charge: Charge | null;
 }
 
-export interface RunParts extends BatchParts {
-  readonly send: Send;
+export interface AttemptParts extends BatchParts {
+  readonly send: SendDelivery;
   readonly pace: Pace;
   readonly clock: Clock;
   readonly random: Random;
@@ -49,9 +56,9 @@ const STORE_PAUSE_MS = 1_000;
 
 /** Makes one attempt at a delivery and returns the next step. */
 export async function runDelivery(
-  parts: RunParts,
+  parts: AttemptParts,
   job: Job,
-  prepared: Prepared,
+  prepared: PreparedDeliveries,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   const found = prepared.hooks.get(job.group);
@@ -82,17 +89,17 @@ const held = (reason: string, uncounted: true | 'untouched' = true): JobOutcome 
 });
 
 /** Outcome of a delivery whose batch cannot be read from the store. */
-function unsent({ clock, random }: RunParts, error: unknown): JobOutcome {
+function unsent({ clock, random }: AttemptParts, error: unknown): JobOutcome {
   if (codeOf(error)?.startsWith('STORE_') !== true) throw error;
   const runAt = clock.now() + STORE_PAUSE_MS * (1 + random.float());
   return { kind: 'retry', runAt, error: messageOf(error), uncounted: 'untouched' };
 }
 
 async function attempt(
-  parts: RunParts,
+  parts: AttemptParts,
   job: Job,
   { hook, keys }: PreparedHook,
-  prepared: Prepared,
+  prepared: PreparedDeliveries,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   const { send, pace } = parts;
@@ -138,11 +145,11 @@ async function attempt(
 }
 
 function batchOf(
-  parts: RunParts,
+  parts: AttemptParts,
   job: Job,
   hook: Webhook,
   own: Buffer,
-  fixed: readonly Member[] | undefined,
+  fixed: readonly BatchMember[] | undefined,
 ): DeliveryBatch | Promise<DeliveryBatch | null> {
   if (fixed !== undefined) {
     return fixed.length < batchLimit(hook)
@@ -154,7 +161,7 @@ function batchOf(
 }
 
 function outcomeOf(
-  { clock, random, config }: RunParts,
+  { clock, random, config }: AttemptParts,
   job: Job,
   hook: Webhook,
   { verdict }: AttemptResult,
@@ -248,7 +255,7 @@ export interface BatchParts {
 
 /** A batch ready to be sent: its members without the leader, and their common request body. */
 export interface DeliveryBatch {
-  readonly members: readonly Member[];
+  readonly members: readonly BatchMember[];
   readonly body: Buffer;
   /** Its content was stored before it was sent. */
   readonly isFixed: boolean;
@@ -276,7 +283,7 @@ function gatherBatch(
       tx.dialect,
       taken.map(({ id }) => id),
     );
-    const members: Member[] = [];
+    const members: BatchMember[] = [];
     const bodies = [own];
     const fits = createBodyRoom(form, own);
     for (const [at, payload] of payloads.entries()) {
@@ -300,7 +307,7 @@ function gatherBatch(
 function dissolveBatch(
   { store, queue }: BatchParts,
   job: Job,
-  members: readonly Member[],
+  members: readonly BatchMember[],
   own: Buffer,
 ): Promise<DeliveryBatch> {
   return store.write(async (tx) => {
@@ -314,7 +321,7 @@ function dissolveBatch(
 async function repeatBatch(
   { store }: BatchParts,
   job: Job,
-  members: readonly Member[],
+  members: readonly BatchMember[],
   own: Buffer,
 ): Promise<DeliveryBatch | null> {
   const form = (job.payload as DeliveryPayload).form;
@@ -338,11 +345,11 @@ export interface PreparedHook {
 }
 
 /** Data for the deliveries of one claim. */
-export interface Prepared {
+export interface PreparedDeliveries {
   /** By webhook id; without deleted webhooks. */
   readonly hooks: ReadonlyMap<string, PreparedHook>;
   /** Members of a batch, by the id of the delivery that leads it. */
-  readonly batches: ReadonlyMap<number, readonly Member[]>;
+  readonly batches: ReadonlyMap<number, readonly BatchMember[]>;
   /** Projects whose deliveries wait for credits. */
   readonly paused: ReadonlySet<string>;
   /** The request body of a delivery: the same bytes for all webhooks and attempts. Undefined when its source is gone. */
@@ -367,8 +374,8 @@ export async function prepareDeliveries(
   clock: Clock,
   bodies: BodyCache,
   jobs: readonly Job[],
-): Promise<Prepared> {
-  const db = store.read as Db;
+): Promise<PreparedDeliveries> {
+  const db = store.read as WebhookDb;
   const [hooks, found, paused] = await Promise.all([
     hooksById(db, store.dialect, [...new Set(jobs.map((job) => job.group))]),
     loadBodies(

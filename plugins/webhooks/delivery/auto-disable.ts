@@ -7,7 +7,7 @@ import type { Alerts } from '../operational.ts';
 import { beginChange, recordChange } from '../store/changes.ts';
 import { MINUTE_MS, sumHealth } from '../store/health.ts';
 import { hooksByNumber, updateHook } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import type { Suspect } from './outcomes.ts';
 
 export interface AutoDisableParts {
@@ -29,7 +29,7 @@ export async function disableFailing(
   tx: StoreTx,
   suspects: readonly Suspect[],
 ): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WebhookDb;
   for (const suspect of suspects) {
     const now = parts.clock.now();
     const { number } = suspect.hook;
@@ -58,7 +58,7 @@ export async function disableFailing(
 }
 
 /** The webhook; null when it is off or in its grace. */
-async function mayDisable(db: Db, number: number, now: number): Promise<Webhook | null> {
+async function mayDisable(db: WebhookDb, number: number, now: number): Promise<Webhook | null> {
   const [hook] = await hooksByNumber(db, [number]);
   const isExempt = hook === undefined || !hook.active || (hook.graceUntil !== null && now < hook.graceUntil);
   return isExempt ? null : hook;
@@ -66,7 +66,7 @@ async function mayDisable(db: Db, number: number, now: number): Promise<Webhook 
 
 async function failureReason(
   { rules }: AutoDisableParts,
-  db: Db,
+  db: WebhookDb,
   number: number,
   now: number,
 ): Promise<DisabledReason | null> {
@@ -85,7 +85,7 @@ async function failureReason(
 }
 
 /** Only a record of the whole period can show that every attempt in it failed. */
-async function firstAttemptMinute(db: Db, number: number): Promise<number> {
+async function firstAttemptMinute(db: WebhookDb, number: number): Promise<number> {
   const row = await db
     .selectFrom('webhook_health')
     .select((of) => of.fn.min('minute').as('minute'))

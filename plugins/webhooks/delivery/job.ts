@@ -5,21 +5,21 @@ import type { Counter, Metrics } from '../../../src/ports/telemetry.ts';
 import type { DisabledReason, Webhook } from '../model.ts';
 import type { Alerts } from '../operational.ts';
 import { hooksById } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import {
+  type AttemptParts,
   createBodyCache,
   createReports,
   longestDelayMs,
-  type Prepared,
+  type PreparedDeliveries,
   prepareDeliveries,
-  type RunParts,
   runDelivery,
 } from './attempt.ts';
 import { type AutoDisableParts, disableFailing } from './auto-disable.ts';
 import { recordOutcomes } from './outcomes.ts';
 import type { AttemptResult } from './send.ts';
 
-interface JobKindParts extends Omit<RunParts, 'report'> {
+interface JobKindParts extends Omit<AttemptParts, 'report'> {
   readonly store: Store;
   readonly autoDisable: AutoDisableParts;
   readonly metrics: DeliveryMetrics;
@@ -32,7 +32,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
   const { config, clock, pace, metrics } = parts;
   const reports = createReports(clock);
   const bodies = createBodyCache();
-  const runParts: RunParts = {
+  const runParts: AttemptParts = {
     ...parts,
     report: (job, report) => {
       reports.put(job.id, report);
@@ -59,7 +59,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
       for (const { hook } of prepared.hooks.values()) pace.learn(hook);
       return prepared;
     },
-    run: (job, prepared, signal) => runDelivery(runParts, job, prepared as Prepared, signal),
+    run: (job, prepared, signal) => runDelivery(runParts, job, prepared as PreparedDeliveries, signal),
     async ack(tx, finished) {
       const suspects = await recordOutcomes(parts, tx, finished, reports);
       await disableFailing(parts.autoDisable, tx, suspects);
@@ -83,7 +83,7 @@ export function createHookLoader(store: Store, learn: (hook: Webhook) => unknown
     while (asked.size > 0) {
       const ids = [...asked];
       // The store logs its own failures.
-      const hooks = await hooksById(store.read as Db, store.dialect, ids).catch(() => []);
+      const hooks = await hooksById(store.read as WebhookDb, store.dialect, ids).catch(() => []);
       for (const hook of hooks) learn(hook);
       for (const id of ids) asked.delete(id);
     }

@@ -5,10 +5,10 @@ import type { SinkEvents, SinkRow } from '../../../src/ports/sink.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { type DeliveryPayload, REASONS, type Webhook } from '../model.ts';
 import type { Alerts } from '../operational.ts';
-import { type Attempt, endBatches, insertAttempts, keepSent, readBatches } from '../store/deliveries.ts';
+import { endBatches, insertAttempts, keepSent, readBatches, type StoredAttempt } from '../store/deliveries.ts';
 import { addHealth, type HealthDelta, MINUTE_MS, pauseProject } from '../store/health.ts';
 import { hooksById } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import type { Report, Reports } from './attempt.ts';
 import type { DeliveryQueue } from './queue.ts';
 
@@ -34,7 +34,7 @@ export async function recordOutcomes(
   reports: Pick<Reports, 'get'>,
 ): Promise<readonly Suspect[]> {
   const { clock } = parts;
-  const attempts: Attempt[] = [];
+  const attempts: StoredAttempt[] = [];
   const deltas = new Map<string, HealthDelta>();
   const suspects = new Map<string, Suspect>();
   const unsent = await hooksOfUnsent(tx, finished, reports);
@@ -174,11 +174,11 @@ async function hooksOfUnsent(
   const ids = finished
     .filter(({ job, outcome }) => (outcome.kind === 'failed' || outcome.kind === 'held') && !reports.get(job.id))
     .map(({ job }) => job.group);
-  const hooks = await hooksById(tx.db as Db, tx.dialect, [...new Set(ids)]);
+  const hooks = await hooksById(tx.db as WebhookDb, tx.dialect, [...new Set(ids)]);
   return new Map(hooks.map((hook) => [hook.id, hook]));
 }
 
-function attemptsOf(jobId: number, { hook, sent, n, members }: Report): Attempt[] {
+function attemptsOf(jobId: number, { hook, sent, n, members }: Report): StoredAttempt[] {
   const { status, failure, excerpt, responseHeaders } = sent.verdict;
   const { startedAt, durationMs } = sent;
   return [jobId, ...members.map(({ id }) => id)].map((id) => ({

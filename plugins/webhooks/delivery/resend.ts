@@ -3,7 +3,7 @@ import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { type Delivery, RESEND_STATUSES, SELF_HELD, type Webhook } from '../model.ts';
 import { batchOfDelivery } from '../store/deliveries.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import { DELIVERY_PRICE } from './attempt.ts';
 import type { DeliveryQueue, FinishedRange } from './queue.ts';
 
@@ -56,7 +56,7 @@ export async function resendDelivery(
   if (!hook.active) throw new RequestError(409, 'webhook is inactive');
   if (status === 'pending') {
     if (SELF_HELD.some((reason) => reason === error)) throw new RequestError(409, `the delivery is held: ${error}`);
-    const batch = await batchOfDelivery(store.read as Db, id);
+    const batch = await batchOfDelivery(store.read as WebhookDb, id);
     await store.write((tx) => queue.hasten(tx, hook, { ids: [batch?.leaderId ?? id] }));
     return;
   }

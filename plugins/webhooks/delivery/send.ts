@@ -29,7 +29,7 @@ export interface AttemptResult {
 }
 
 /** Sends one message to a webhook: one attempt. */
-export type Send = (
+export type SendDelivery = (
   hook: Webhook,
   keys: readonly Buffer[],
   message: Message,
@@ -82,7 +82,7 @@ interface SendParts {
   readonly userAgent: string;
 }
 
-export function createSend({ post, clock, config, userAgent }: SendParts): Send {
+export function createSend({ post, clock, config, userAgent }: SendParts): SendDelivery {
   return async (hook, keys, message, signal) => {
     const startedAt = clock.now();
     const begin = clock.monotonic();

@@ -8,8 +8,8 @@ import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { type BodyBuilder, wrapElement } from '../bodies.ts';
 import { chainOf, formOf, type Webhook } from '../model.ts';
 import { readSecrets } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
-import { type Send, secretKey } from './send.ts';
+import type { WebhookDb } from '../store/tables.ts';
+import { type SendDelivery, secretKey } from './send.ts';
 
 export interface TestResult {
   readonly deliveryId: string;
@@ -23,7 +23,7 @@ export interface TestEventParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  readonly send: Send;
+  readonly send: SendDelivery;
   readonly builder: BodyBuilder;
   /** Null: transactions cannot be parsed. */
   readonly parsed: ParsedTransactions | null;
@@ -47,7 +47,8 @@ const SAMPLE_FILTER = {
 export async function sendTestEvent(parts: TestEventParts, hook: Webhook, signal: AbortSignal): Promise<TestResult> {
   const { store, clock, random, send } = parts;
   const now = clock.now();
-  const secrets = (await readSecrets(store.read as Db, store.dialect, [hook.number], now)).get(hook.number) ?? [];
+  const secrets =
+    (await readSecrets(store.read as WebhookDb, store.dialect, [hook.number], now)).get(hook.number) ?? [];
   const id = Buffer.from(random.bytes(ID_BYTES)).toString('hex');
   const message = {
     id: `tst_${id}`,

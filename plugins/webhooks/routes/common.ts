@@ -427,7 +427,7 @@ export function hookIdOf({ params }: { readonly params: { readonly webhookID: st
 }
 
 /** The response object of a webhook. */
-export function viewOf(
+export function webhookViewOf(
   hook: Webhook,
   addresses: readonly Uint8Array[],
   caller: Caller,

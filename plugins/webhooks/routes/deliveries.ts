@@ -8,19 +8,19 @@ import { wrapElement } from '../bodies.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
 import { resendDelivery } from '../delivery/resend.ts';
 import { describeHeaders, messageId } from '../delivery/send.ts';
-import { type ManageContext, notFound } from '../manage.ts';
+import { type ManageContext, webhookNotFound } from '../manage.ts';
 import { DELIVERY_STATUSES, type Delivery, isoTime, type Webhook } from '../model.ts';
 import {
-  type Attempt,
   batchOfDelivery,
   elementKey,
   readAttempts,
   readElements,
   readTypes,
+  type StoredAttempt,
 } from '../store/deliveries.ts';
 import { findHook } from '../store/hooks.ts';
 import { type MissedRange, readMissed } from '../store/missed.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import {
   COMMON,
   callerOf,
@@ -54,8 +54,8 @@ export function deliveryRoutes(parts: DeliveryRouteParts): readonly Route[] {
 }
 
 async function hookOf({ store }: ManageContext, projectId: string, id: string): Promise<Webhook> {
-  const hook = await findHook(store.read as Db, projectId, id);
-  if (hook === null) throw notFound();
+  const hook = await findHook(store.read as WebhookDb, projectId, id);
+  if (hook === null) throw webhookNotFound();
   return hook;
 }
 
@@ -112,7 +112,7 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
       const page = await queue.list(hook.id, { status: status ?? null, before, limit: limit + 1, signature });
       const shown = page.slice(0, limit);
       const attempts = await readAttempts(
-        context.store.read as Db,
+        context.store.read as WebhookDb,
         shown.map(({ id }) => id),
       );
       const types = await readTypes(
@@ -125,7 +125,7 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
           ...deliveryView(delivery, (attempts.get(delivery.id) ?? []).map(attemptView)),
           type: typeOf(delivery, types),
         })),
-        missed: (await readMissed(context.store.read as Db, hook.number)).map(missedView),
+        missed: (await readMissed(context.store.read as WebhookDb, hook.number)).map(missedView),
         pagination: { hasMore, nextCursor: hasMore ? String(shown.at(-1)?.id) : null },
       });
     },
@@ -145,7 +145,7 @@ function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
     async handler(request) {
       const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
       const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
-      const db = context.store.read as Db;
+      const db = context.store.read as WebhookDb;
       const attempts = await readAttempts(db, [delivery.id]);
       const blobs = await readElements(context.store, [delivery.payload]);
       const element = blobs.get(elementKey(delivery.payload));
@@ -171,7 +171,7 @@ const typeOf = ({ payload }: Delivery, types: ReadonlyMap<string, string>): stri
   types.get(elementKey(payload)) ?? null;
 
 /** What the requests of a delivery have in common: those of a batch carry the id of all its events, and the time of its leader. */
-async function requestOf(db: Db, queue: DeliveryQueue, hook: Webhook, delivery: Delivery) {
+async function requestOf(db: WebhookDb, queue: DeliveryQueue, hook: Webhook, delivery: Delivery) {
   const batch = await batchOfDelivery(db, delivery.id);
   const leader = batch === null || batch.leaderId === delivery.id ? delivery : await queue.get(hook.id, batch.leaderId);
   const { payload, createdAt } = leader ?? delivery;
@@ -231,7 +231,7 @@ function deliveryView(delivery: Delivery, attempts: readonly Record<string, unkn
   };
 }
 
-const attemptView = (attempt: Attempt): Record<string, unknown> => ({
+const attemptView = (attempt: StoredAttempt): Record<string, unknown> => ({
   attempt: attempt.n,
   at: isoTime(attempt.startedAt),
   durationMs: attempt.durationMs,

@@ -4,9 +4,9 @@ import { json } from '../../../src/plugin/request.ts';
 import { count, orNull, text } from '../../../src/solana/schemas.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
 import { failingHooks, healthViews } from '../health.ts';
-import { type ManageContext, notFound } from '../manage.ts';
+import { type ManageContext, webhookNotFound } from '../manage.ts';
 import { findHook, listHooks } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import {
   BAD_REPLIES,
   COMMON,
@@ -42,7 +42,7 @@ function listRoute({ context, queue }: HealthRouteParts): Route {
       ...BAD_REPLIES,
     },
     async handler(request) {
-      const db = context.store.read as Db;
+      const db = context.store.read as WebhookDb;
       const hooks = await listHooks(db, callerOf(request).projectId);
       return json(await healthViews(db, queue, hooks, context.clock.now()));
     },
@@ -60,9 +60,9 @@ function oneRoute({ context, queue }: HealthRouteParts): Route {
     ...DOCUMENTED_PATHS,
     replies: { 200: healthReply, ...HOOK_REPLIES },
     async handler(request) {
-      const db = context.store.read as Db;
+      const db = context.store.read as WebhookDb;
       const hook = await findHook(db, callerOf(request).projectId, hookIdOf(request));
-      if (hook === null) throw notFound();
+      if (hook === null) throw webhookNotFound();
       const [view] = await healthViews(db, queue, [hook], context.clock.now());
       return json(view!);
     },
@@ -98,7 +98,7 @@ function failingRoute({ context }: HealthRouteParts): Route {
       ),
     },
     async handler() {
-      const failing = await failingHooks(context.store.read as Db, context.clock.now());
+      const failing = await failingHooks(context.store.read as WebhookDb, context.clock.now());
       return json({
         webhooks: failing.slice(0, MAX_FAILING).map(({ hook, attempts }) => ({
           webhookID: hook.id,

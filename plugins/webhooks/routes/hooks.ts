@@ -3,7 +3,7 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { empty, json, RequestError } from '../../../src/plugin/request.ts';
 import { count, flag, orNull, text, time } from '../../../src/solana/schemas.ts';
 import type { BodyBuilder } from '../bodies.ts';
-import type { Send } from '../delivery/send.ts';
+import type { SendDelivery } from '../delivery/send.ts';
 import { sendTestEvent, type TestEventParts } from '../delivery/test-event.ts';
 import { busyPrograms, parseAddresses, parseInput } from '../input.ts';
 import {
@@ -12,14 +12,14 @@ import {
   dropAddresses,
   editHook,
   type ManageContext,
-  notFound,
   removeHook,
   rotateSecret,
   toggleHook,
+  webhookNotFound,
 } from '../manage.ts';
 import { isoTime } from '../model.ts';
 import { findHook, listHooks, readAddresses, readFirstAddresses } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import {
   addressesBody,
   BAD_REPLIES,
@@ -37,10 +37,10 @@ import {
   ignoredBody,
   rotateBody,
   toggleBody,
-  viewOf,
   WRITE_PRICE,
   webhookID,
   webhookReply,
+  webhookViewOf,
 } from './common.ts';
 
 const COLLECTION = '/v0/webhooks';
@@ -79,7 +79,7 @@ function createRoute(context: ManageContext): Route {
       request.log.info({ webhook: hook.id, addresses: addresses.length }, 'webhook created');
       const programs = busyPrograms(addresses);
       if (programs.length > 0) request.log.warn({ webhook: hook.id, programs }, 'a webhook watches most of the chain');
-      return json({ ...viewOf(hook, addresses, caller, context.clock.now()), signingSecret });
+      return json({ ...webhookViewOf(hook, addresses, caller, context.clock.now()), signingSecret });
     },
   });
 }
@@ -94,11 +94,11 @@ function listRoute({ store, clock }: ManageContext): Route {
     replies: { 200: Type.Array(webhookReply, { description: 'The webhooks of the project' }), ...BAD_REPLIES },
     async handler(request) {
       const caller = callerOf(request);
-      const db = store.read as Db;
+      const db = store.read as WebhookDb;
       const hooks = await listHooks(db, caller.projectId);
       const numbers = hooks.map(({ number }) => number);
       const addresses = await readFirstAddresses(db, numbers, LISTED_ADDRESSES);
-      return json(hooks.map((hook) => viewOf(hook, addresses.get(hook.number) ?? [], caller, clock.now())));
+      return json(hooks.map((hook) => webhookViewOf(hook, addresses.get(hook.number) ?? [], caller, clock.now())));
     },
   });
 }
@@ -115,12 +115,12 @@ function getRoute({ store, clock }: ManageContext): Route {
     replies: { 200: webhookReply, ...HOOK_REPLIES },
     async handler(request) {
       const caller = callerOf(request);
-      const db = store.read as Db;
+      const db = store.read as WebhookDb;
       const hook = await findHook(db, caller.projectId, hookIdOf(request));
-      if (hook === null) throw notFound();
+      if (hook === null) throw webhookNotFound();
       const addresses = await readAddresses(db, hook.number);
       // The list decides, in case of a concurrent write.
-      return json(viewOf({ ...hook, addressCount: addresses.length }, addresses, caller, clock.now()));
+      return json(webhookViewOf({ ...hook, addressCount: addresses.length }, addresses, caller, clock.now()));
     },
   });
 }
@@ -143,7 +143,7 @@ function editRoute(context: ManageContext): Route {
     async handler(request) {
       const caller = callerOf(request);
       const { hook, addresses } = await editHook(context, caller.projectId, hookIdOf(request), request.body);
-      return json(viewOf(hook, addresses, caller, context.clock.now()));
+      return json(webhookViewOf(hook, addresses, caller, context.clock.now()));
     },
   });
 }
@@ -169,7 +169,7 @@ function toggleRoute(context: ManageContext): Route {
       const { active } = request.body;
       if (active && request.isUnpaid === true) throw withoutCredits();
       const { hook, addresses } = await toggleHook(context, caller.projectId, id, active);
-      return json(viewOf(hook, addresses, caller, context.clock.now()));
+      return json(webhookViewOf(hook, addresses, caller, context.clock.now()));
     },
   });
 }
@@ -254,7 +254,7 @@ function overlapOf(body: unknown, standard: number): number {
 
 export function testEventRoute(
   context: ManageContext,
-  send: Send,
+  send: SendDelivery,
   { bodies: builder, parsed }: Pick<TestEventParts, 'parsed'> & { readonly bodies: BodyBuilder },
 ): Route {
   return defineRoute({
@@ -282,8 +282,8 @@ export function testEventRoute(
     },
     async handler(request) {
       const { store, clock, random } = context;
-      const hook = await findHook(store.read as Db, callerOf(request).projectId, hookIdOf(request));
-      if (hook === null) throw notFound();
+      const hook = await findHook(store.read as WebhookDb, callerOf(request).projectId, hookIdOf(request));
+      if (hook === null) throw webhookNotFound();
       return json(await sendTestEvent({ store, clock, random, send, builder, parsed }, hook, request.signal));
     },
   });

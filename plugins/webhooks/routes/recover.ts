@@ -12,11 +12,11 @@ import {
   resendDeliveries,
 } from '../delivery/resend.ts';
 import { instantOf, sinceOf, untilOf } from '../input.ts';
-import { type ManageContext, notFound } from '../manage.ts';
+import { type ManageContext, webhookNotFound } from '../manage.ts';
 import { isoTime } from '../model.ts';
-import type { ReplayRange, Replays } from '../replay.ts';
+import type { HookReplays, ReplayRange } from '../replay.ts';
 import { findHook } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { WebhookDb } from '../store/tables.ts';
 import {
   BAD_REPLIES,
   COMMON,
@@ -43,7 +43,7 @@ const STATES: Readonly<Record<string, FinishedRange['states']>> = {
 interface RecoverRouteParts extends RecoverParts {
   readonly context: ManageContext;
   /** Null when blocks cannot be replayed. */
-  readonly replays: Replays | null;
+  readonly replays: HookReplays | null;
 }
 
 /** Routes that send many deliveries again: stored ones, or events of replayed blocks. The examples of their bodies are a day old at the start. */
@@ -85,8 +85,8 @@ function resendRoute(parts: RecoverRouteParts, schema: PeriodBodies['resend']): 
     async handler(request) {
       const body = objectOf(request.body ?? {});
       const { clock, config, store } = parts.context;
-      const hook = await findHook(store.read as Db, callerOf(request).projectId, hookIdOf(request));
-      if (hook === null) throw notFound();
+      const hook = await findHook(store.read as WebhookDb, callerOf(request).projectId, hookIdOf(request));
+      if (hook === null) throw webhookNotFound();
       const now = clock.now();
       const sinceMs = sinceOf(body['since'] ?? null, now, config.retention.failedDays);
       const untilMs = untilOf(body['until'], now, sinceMs);
@@ -186,8 +186,8 @@ async function recover(
   states: FinishedRange['states'],
 ): Promise<Recovered> {
   const { store, clock, config } = parts.context;
-  const hook = await findHook(store.read as Db, projectId, id);
-  if (hook === null) throw notFound();
+  const hook = await findHook(store.read as WebhookDb, projectId, id);
+  if (hook === null) throw webhookNotFound();
   const now = clock.now();
   const sinceMs = sinceOf(body['since'], now, config.retention.failedDays);
   return await recoverDeliveries(parts, hook, { states, sinceMs, untilMs: untilOf(body['until'], now, sinceMs) });

@@ -3,10 +3,10 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { chainOf, type ParsedSelection, WEBHOOK_TYPES } from '../model.ts';
-import type { Db } from './tables.ts';
+import type { WebhookDb } from './tables.ts';
 
 /** The effect of one write on the addresses of a webhook. A change without addresses means that the webhook itself changed. */
-export interface Change {
+export interface IndexChange {
   readonly version: number;
   readonly number: number;
   readonly removed: readonly Uint8Array[];
@@ -21,7 +21,7 @@ export const CHANGES_KEPT_MS = 600_000;
  * are serialized and versions become visible in order.
  */
 export async function beginChange(tx: StoreTx): Promise<number> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as WebhookDb)
     .updateTable('webhook_state')
     .set({ version: sql`version + 1` })
     .where('id', '=', 1)
@@ -32,7 +32,7 @@ export async function beginChange(tx: StoreTx): Promise<number> {
 
 /** A number that no webhook has or had. */
 export async function takeNumber(tx: StoreTx): Promise<number> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as WebhookDb)
     .updateTable('webhook_state')
     .set({ next_number: sql`next_number + 1` })
     .where('id', '=', 1)
@@ -41,8 +41,8 @@ export async function takeNumber(tx: StoreTx): Promise<number> {
   return row.next_number - 1;
 }
 
-export async function recordChange(tx: StoreTx, change: Change, now: number): Promise<void> {
-  await (tx.db as Db)
+export async function recordChange(tx: StoreTx, change: IndexChange, now: number): Promise<void> {
+  await (tx.db as WebhookDb)
     .insertInto('webhook_changes')
     .values({
       version: change.version,
@@ -54,13 +54,13 @@ export async function recordChange(tx: StoreTx, change: Change, now: number): Pr
     .execute();
 }
 
-export async function currentVersion(db: Db): Promise<number> {
+export async function currentVersion(db: WebhookDb): Promise<number> {
   return (await db.selectFrom('webhook_state').select('version').where('id', '=', 1).executeTakeFirstOrThrow()).version;
 }
 
 /** Waits for open writes and blocks new ones until the transaction ends, so that all reads see one state. */
 export async function lockChanges(tx: StoreTx): Promise<number> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as WebhookDb)
     .updateTable('webhook_state')
     .set({ version: sql`version` })
     .where('id', '=', 1)
@@ -70,7 +70,11 @@ export async function lockChanges(tx: StoreTx): Promise<number> {
 }
 
 /** The changes after `known` up to `version`; null when some of them are no longer kept. */
-export async function changesSince(db: Db, known: number, version: number): Promise<readonly Change[] | null> {
+export async function changesSince(
+  db: WebhookDb,
+  known: number,
+  version: number,
+): Promise<readonly IndexChange[] | null> {
   const rows = await db
     .selectFrom('webhook_changes')
     .selectAll()
@@ -89,7 +93,7 @@ export async function changesSince(db: Db, known: number, version: number): Prom
   }));
 }
 
-export async function pruneChanges(db: Db, changedBefore: number): Promise<void> {
+export async function pruneChanges(db: WebhookDb, changedBefore: number): Promise<void> {
   await db.deleteFrom('webhook_changes').where('changed_at', '<', changedBefore).execute();
 }
 
@@ -115,7 +119,7 @@ function unpack(bytes: Uint8Array | null): Uint8Array[] {
  * Base58 addresses that active webhooks of a chain watch, without duplicates, at most `limit`. Of parsed ones those by which each
  * transaction can be found that they may want.
  */
-export async function watchedAddresses(db: Db, chain: ChainId, limit: number): Promise<readonly string[]> {
+export async function watchedAddresses(db: WebhookDb, chain: ChainId, limit: number): Promise<readonly string[]> {
   const filters = await db
     .selectFrom('webhooks')
     .select('parsed_filter')

@@ -3,7 +3,7 @@ import { inList } from '../../../src/lib/in-list.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Queries, Store, StoreTx } from '../../../src/ports/store.ts';
 import type { BodyForm, DeliveryPayload } from '../model.ts';
-import type { Db } from './tables.ts';
+import type { WebhookDb } from './tables.ts';
 
 /**
  * The element of one transaction in one form, shared by all its deliveries. A transaction that lands again after a reorg has one per
@@ -49,7 +49,7 @@ export async function insertElements(tx: StoreTx, blobs: readonly StoredElement[
 }
 
 export async function addRefs(tx: StoreTx, blob: StoredElement): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as WebhookDb)
     .updateTable('webhook_elements')
     .set({ refs: sql`refs + ${blob.refs}` })
     .where(isOneOf(tx.dialect, [blob]))
@@ -58,7 +58,7 @@ export async function addRefs(tx: StoreTx, blob: StoredElement): Promise<void> {
 
 /** The elements of a slot, as `elementKey`s. */
 export async function elementsOfSlot(tx: StoreTx, chain: ChainId, slot: number): Promise<ReadonlySet<string>> {
-  const rows = await (tx.db as Db)
+  const rows = await (tx.db as WebhookDb)
     .selectFrom('webhook_elements')
     .select(['signature', 'form'])
     .where('chain', '=', chain)
@@ -73,7 +73,7 @@ export async function readElements(
   names: readonly ElementName[],
 ): Promise<ReadonlyMap<string, string>> {
   if (names.length === 0) return new Map();
-  const rows = await (read as Db)
+  const rows = await (read as WebhookDb)
     .selectFrom('webhook_elements')
     .select(['signature', 'slot', 'chain', 'form', 'json'])
     .where(isOneOf(dialect, names))
@@ -99,7 +99,7 @@ export async function releaseRefs(tx: StoreTx, names: readonly ElementName[]): P
 }
 
 /** A delivery in the request of another one, its leader. */
-export interface Member {
+export interface BatchMember {
   readonly id: number;
   readonly payload: DeliveryPayload;
 }
@@ -110,8 +110,8 @@ export interface Member {
  */
 export async function insertBatch(
   tx: StoreTx,
-  leader: Member & { readonly webhookId: string },
-  members: readonly Member[],
+  leader: BatchMember & { readonly webhookId: string },
+  members: readonly BatchMember[],
   now: number,
 ): Promise<void> {
   const inside = members.length === 0 ? [leader] : members;
@@ -128,10 +128,10 @@ export async function readBatches(
   db: Queries,
   dialect: StoreTx['dialect'],
   leaderIds: readonly number[],
-): Promise<ReadonlyMap<number, readonly Member[]>> {
-  const found = new Map<number, Member[]>();
+): Promise<ReadonlyMap<number, readonly BatchMember[]>> {
+  const found = new Map<number, BatchMember[]>();
   if (leaderIds.length === 0) return found;
-  const rows = await (db as Db)
+  const rows = await (db as WebhookDb)
     .selectFrom('webhook_batches')
     .select(['leader_id', 'job_id', 'payload'])
     .where(inList(dialect, 'leader_id', leaderIds))
@@ -150,7 +150,7 @@ export async function readBatches(
 /** Each delivery of these batches is sent alone from now on. */
 export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
   if (leaderIds.length === 0) return;
-  await (tx.db as Db)
+  await (tx.db as WebhookDb)
     .deleteFrom('webhook_batches')
     .where(inList(tx.dialect, 'leader_id', leaderIds))
     .execute();
@@ -167,7 +167,7 @@ export async function sentBatches(
   tx: StoreTx,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, readonly number[]>> {
-  const rows = await (tx.db as Db)
+  const rows = await (tx.db as WebhookDb)
     .selectFrom('webhook_sent_batches')
     .select(['leader_id', 'job_id'])
     .where('leader_id', 'in', leadersOf(tx, ids))
@@ -193,11 +193,11 @@ export async function reopenSent(tx: StoreTx, leaderIds: readonly number[]): Pro
 
 /** Deletes the batches in which these deliveries were sent. */
 export async function forgetSent(tx: StoreTx, ids: readonly number[]): Promise<void> {
-  await (tx.db as Db).deleteFrom('webhook_sent_batches').where('leader_id', 'in', leadersOf(tx, ids)).execute();
+  await (tx.db as WebhookDb).deleteFrom('webhook_sent_batches').where('leader_id', 'in', leadersOf(tx, ids)).execute();
 }
 
 function leadersOf(tx: StoreTx, ids: readonly number[]) {
-  return (tx.db as Db)
+  return (tx.db as WebhookDb)
     .selectFrom('webhook_sent_batches')
     .select('leader_id')
     .where((is) => is.or([inList(tx.dialect, 'job_id', ids), inList(tx.dialect, 'leader_id', ids)]));
@@ -206,7 +206,7 @@ function leadersOf(tx: StoreTx, ids: readonly number[]) {
 type BatchTable = 'webhook_batches' | 'webhook_sent_batches';
 
 async function moveRows(tx: StoreTx, from: BatchTable, to: BatchTable, leaderIds: readonly number[]): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WebhookDb;
   const moved = inList(tx.dialect, 'leader_id', leaderIds);
   await db.insertInto(to).columns(COLUMNS).expression(db.selectFrom(from).select(COLUMNS).where(moved)).execute();
   await db.deleteFrom(from).where(moved).execute();
@@ -216,7 +216,7 @@ const COLUMNS = ['job_id', 'leader_id', 'position', 'webhook_id', 'payload', 'cr
 
 /** The deliveries in the batches of a webhook, by leader, without those that are sent alone. */
 export async function batchesOf(tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> {
-  const rows = await (tx.db as Db)
+  const rows = await (tx.db as WebhookDb)
     .selectFrom('webhook_batches')
     .select(['leader_id', 'job_id'])
     .where('webhook_id', '=', webhookId)
@@ -226,7 +226,7 @@ export async function batchesOf(tx: StoreTx, webhookId: string): Promise<Readonl
 }
 
 /** Leaders of batches that were formed before `createdBefore`, at most `limit`. */
-export async function oldLeaders(db: Db, createdBefore: number, limit: number): Promise<readonly number[]> {
+export async function oldLeaders(db: WebhookDb, createdBefore: number, limit: number): Promise<readonly number[]> {
   const rows = await db
     .selectFrom('webhook_batches')
     .select('leader_id')
@@ -239,9 +239,9 @@ export async function oldLeaders(db: Db, createdBefore: number, limit: number): 
 
 /** The batch in which a delivery is, or was last, sent; null: it is sent alone. Members are without the leader. */
 export async function batchOfDelivery(
-  db: Db,
+  db: WebhookDb,
   id: number,
-): Promise<{ readonly leaderId: number; readonly members: readonly Member[] } | null> {
+): Promise<{ readonly leaderId: number; readonly members: readonly BatchMember[] } | null> {
   for (const table of ['webhook_batches', 'webhook_sent_batches'] as const) {
     const rows = await db
       .selectFrom(table)
@@ -275,7 +275,7 @@ export async function readTypes(
   const enhanced = names.filter(({ form }) => form === 'enhanced');
   if (enhanced.length === 0) return new Map();
   const type = dialect === 'sqlite' ? sql<string>`json_extract(json, '$.type')` : sql<string>`json::json ->> 'type'`;
-  const rows = await (read as Db)
+  const rows = await (read as WebhookDb)
     .selectFrom('webhook_elements')
     .select(['signature', 'slot', 'chain', 'form', type.as('type')])
     .where(isOneOf(dialect, enhanced))
@@ -284,7 +284,7 @@ export async function readTypes(
 }
 
 /** One request for a delivery, or a failed attempt to make one. */
-export interface Attempt {
+export interface StoredAttempt {
   readonly jobId: number;
   /** Number of the webhook. */
   readonly number: number;
@@ -301,7 +301,7 @@ export interface Attempt {
   readonly responseHeaders: Readonly<Record<string, string>> | null;
 }
 
-export async function insertAttempts(tx: StoreTx, attempts: readonly Attempt[]): Promise<void> {
+export async function insertAttempts(tx: StoreTx, attempts: readonly StoredAttempt[]): Promise<void> {
   await tx.insertMany(
     'webhook_attempts',
     ['job_id', 'number', 'started_at', 'n', 'duration_ms', 'status', 'failure', 'excerpt', 'response_headers'],
@@ -322,10 +322,10 @@ export async function insertAttempts(tx: StoreTx, attempts: readonly Attempt[]):
 
 /** The attempts of each of the deliveries, oldest first. */
 export async function readAttempts(
-  db: Db,
+  db: WebhookDb,
   jobIds: readonly number[],
-): Promise<ReadonlyMap<number, readonly Attempt[]>> {
-  const found = new Map<number, Attempt[]>();
+): Promise<ReadonlyMap<number, readonly StoredAttempt[]>> {
+  const found = new Map<number, StoredAttempt[]>();
   if (jobIds.length === 0) return found;
   const rows = await db
     .selectFrom('webhook_attempts')
@@ -336,7 +336,7 @@ export async function readAttempts(
     .orderBy('n')
     .execute();
   for (const row of rows) {
-    const attempt: Attempt = {
+    const attempt: StoredAttempt = {
       jobId: row.job_id,
       number: row.number,
       n: row.n,
@@ -354,7 +354,7 @@ export async function readAttempts(
   return found;
 }
 
-export async function removeAttempts(db: Db, jobIds: readonly number[]): Promise<void> {
+export async function removeAttempts(db: WebhookDb, jobIds: readonly number[]): Promise<void> {
   if (jobIds.length === 0) return;
   await db.deleteFrom('webhook_attempts').where('job_id', 'in', jobIds).execute();
 }

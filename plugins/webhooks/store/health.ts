@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Queries, StoreTx } from '../../../src/ports/store.ts';
-import type { Db } from './tables.ts';
+import type { WebhookDb } from './tables.ts';
 
 export const MINUTE_MS = 60_000;
 
@@ -91,7 +91,7 @@ export interface HealthDay {
 
 /** The days of each webhook from `fromDay` on, oldest first; days without deliveries are absent. */
 export async function readDays(
-  db: Db,
+  db: WebhookDb,
   numbers: readonly number[],
   fromDay: number,
 ): Promise<ReadonlyMap<number, readonly HealthDay[]>> {
@@ -121,7 +121,7 @@ export async function readDays(
 
 /** Attempts of each webhook since a minute. */
 export async function recentAttempts(
-  db: Db,
+  db: WebhookDb,
   numbers: readonly number[],
   fromMinute: number,
 ): Promise<ReadonlyMap<number, { readonly ok: number; readonly failed: number }>> {
@@ -137,7 +137,7 @@ export async function recentAttempts(
 }
 
 /** The sums of the buckets from `fromMinute` on. */
-export async function sumHealth(db: Db, number: number, fromMinute: number): Promise<HealthSums> {
+export async function sumHealth(db: WebhookDb, number: number, fromMinute: number): Promise<HealthSums> {
   const row = await db
     .selectFrom('webhook_health')
     .select((of) => [
@@ -159,12 +159,12 @@ export async function sumHealth(db: Db, number: number, fromMinute: number): Pro
   };
 }
 
-export async function resetHealth(db: Db, number: number): Promise<void> {
+export async function resetHealth(db: WebhookDb, number: number): Promise<void> {
   await db.deleteFrom('webhook_health').where('number', '=', number).execute();
 }
 
 /** Deletes minutes before `beforeMinute` and days that are no longer shown. `now`: Unix milliseconds. */
-export async function pruneHealth(db: Db, beforeMinute: number, now: number): Promise<void> {
+export async function pruneHealth(db: WebhookDb, beforeMinute: number, now: number): Promise<void> {
   await db.deleteFrom('webhook_health').where('minute', '<', beforeMinute).execute();
   const today = Math.floor(now / DAY_MINUTES / MINUTE_MS);
   await db
@@ -175,13 +175,13 @@ export async function pruneHealth(db: Db, beforeMinute: number, now: number): Pr
 
 /** Projects whose deliveries wait for credits. */
 export async function pausedProjects(db: Queries): Promise<ReadonlySet<string>> {
-  const rows = await (db as Db).selectFrom('webhook_pauses').select('project_id').execute();
+  const rows = await (db as WebhookDb).selectFrom('webhook_pauses').select('project_id').execute();
   return new Set(rows.map((row) => row.project_id));
 }
 
 /** Returns whether it was not paused before. */
 export async function pauseProject(tx: StoreTx, projectId: string, since: number): Promise<boolean> {
-  const row = await (tx.db as Db)
+  const row = await (tx.db as WebhookDb)
     .insertInto('webhook_pauses')
     .values({ project_id: projectId, since })
     .onConflict((conflict) => conflict.column('project_id').doNothing())
@@ -191,5 +191,5 @@ export async function pauseProject(tx: StoreTx, projectId: string, since: number
 }
 
 export async function endPause(tx: StoreTx, projectId: string): Promise<void> {
-  await (tx.db as Db).deleteFrom('webhook_pauses').where('project_id', '=', projectId).execute();
+  await (tx.db as WebhookDb).deleteFrom('webhook_pauses').where('project_id', '=', projectId).execute();
 }

@@ -9,12 +9,12 @@ import type {
   Webhook,
   WebhookType,
 } from '../model.ts';
-import type { Db, WebhookRow } from './tables.ts';
+import type { WebhookDb, WebhookRow } from './tables.ts';
 
 /** Columns that callers may write; this folder maintains the others. */
 export type WebhookPatch = Partial<Omit<Webhook, 'number' | 'id' | 'projectId' | 'createdAt' | 'wallet'>>;
 
-export async function findHook(db: Db, projectId: string, id: string): Promise<Webhook | null> {
+export async function findHook(db: WebhookDb, projectId: string, id: string): Promise<Webhook | null> {
   const row = await db
     .selectFrom('webhooks')
     .selectAll()
@@ -24,7 +24,7 @@ export async function findHook(db: Db, projectId: string, id: string): Promise<W
   return row === undefined ? null : fromRow(row);
 }
 
-export async function listHooks(db: Db, projectId: string): Promise<readonly Webhook[]> {
+export async function listHooks(db: WebhookDb, projectId: string): Promise<readonly Webhook[]> {
   const rows = await db
     .selectFrom('webhooks')
     .selectAll()
@@ -34,7 +34,7 @@ export async function listHooks(db: Db, projectId: string): Promise<readonly Web
   return rows.map(fromRow);
 }
 
-export async function countHooks(db: Db, projectId: string): Promise<number> {
+export async function countHooks(db: WebhookDb, projectId: string): Promise<number> {
   const row = await db
     .selectFrom('webhooks')
     .select((of) => of.fn.countAll().as('count'))
@@ -44,12 +44,12 @@ export async function countHooks(db: Db, projectId: string): Promise<number> {
 }
 
 /** Webhooks of any project by number or id: for the block processor and the sender. */
-export async function hooksByNumber(db: Db, numbers: readonly number[]): Promise<readonly Webhook[]> {
+export async function hooksByNumber(db: WebhookDb, numbers: readonly number[]): Promise<readonly Webhook[]> {
   if (numbers.length === 0) return [];
   return (await db.selectFrom('webhooks').selectAll().where('number', 'in', numbers).execute()).map(fromRow);
 }
 
-export async function hooksById(db: Db, dialect: Dialect, ids: readonly string[]): Promise<readonly Webhook[]> {
+export async function hooksById(db: WebhookDb, dialect: Dialect, ids: readonly string[]): Promise<readonly Webhook[]> {
   if (ids.length === 0) return [];
   const rows = await db
     .selectFrom('webhooks')
@@ -59,11 +59,11 @@ export async function hooksById(db: Db, dialect: Dialect, ids: readonly string[]
   return rows.map(fromRow);
 }
 
-export async function allHooks(db: Db): Promise<readonly Webhook[]> {
+export async function allHooks(db: WebhookDb): Promise<readonly Webhook[]> {
   return (await db.selectFrom('webhooks').selectAll().orderBy('number').execute()).map(fromRow);
 }
 
-export async function insertHook(db: Db, hook: Webhook): Promise<void> {
+export async function insertHook(db: WebhookDb, hook: Webhook): Promise<void> {
   await db
     .insertInto('webhooks')
     .values({
@@ -77,12 +77,12 @@ export async function insertHook(db: Db, hook: Webhook): Promise<void> {
     .execute();
 }
 
-export async function updateHook(db: Db, number: number, patch: WebhookPatch): Promise<void> {
+export async function updateHook(db: WebhookDb, number: number, patch: WebhookPatch): Promise<void> {
   await db.updateTable('webhooks').set(toRow(patch)).where('number', '=', number).execute();
 }
 
 /** Deletes the webhook and its data; its deliveries stay in the outbox until they are pruned. */
-export async function deleteHook(db: Db, number: number): Promise<void> {
+export async function deleteHook(db: WebhookDb, number: number): Promise<void> {
   for (const table of [
     'webhook_addresses',
     'webhook_secrets',
@@ -154,7 +154,7 @@ function toRow(patch: WebhookPatch): Partial<WebhookRow> {
 
 /** The valid secrets of each of the webhooks, newest first. */
 export async function readSecrets(
-  db: Db,
+  db: WebhookDb,
   dialect: Dialect,
   numbers: readonly number[],
   now: number,
@@ -177,12 +177,12 @@ export async function readSecrets(
   return found;
 }
 
-export async function insertSecret(db: Db, number: number, secret: string, now: number): Promise<void> {
+export async function insertSecret(db: WebhookDb, number: number, secret: string, now: number): Promise<void> {
   await db.insertInto('webhook_secrets').values({ number, created_at: now, secret, expires_at: null }).execute();
 }
 
 /** Ends the current secret at `expiresAt`, deletes expired ones, and returns how many old ones still sign. */
-export async function retireSecrets(db: Db, number: number, now: number, expiresAt: number): Promise<number> {
+export async function retireSecrets(db: WebhookDb, number: number, now: number, expiresAt: number): Promise<number> {
   await db.deleteFrom('webhook_secrets').where('number', '=', number).where('expires_at', '<=', now).execute();
   if (expiresAt <= now) {
     await db.deleteFrom('webhook_secrets').where('number', '=', number).execute();
@@ -202,7 +202,7 @@ export async function retireSecrets(db: Db, number: number, now: number, expires
 const CHUNK = 1_000;
 
 /** The 32-byte keys of a webhook in their given order. */
-export async function readAddresses(db: Db, number: number, limit?: number): Promise<Buffer[]> {
+export async function readAddresses(db: WebhookDb, number: number, limit?: number): Promise<Buffer[]> {
   let query = db.selectFrom('webhook_addresses').select('address').where('number', '=', number).orderBy('position');
   if (limit !== undefined) query = query.limit(limit);
   return (await query.execute()).map(({ address }) => address as Buffer);
@@ -210,7 +210,7 @@ export async function readAddresses(db: Db, number: number, limit?: number): Pro
 
 /** The first addresses of many webhooks at once. */
 export async function readFirstAddresses(
-  db: Db,
+  db: WebhookDb,
   numbers: readonly number[],
   limit: number,
 ): Promise<ReadonlyMap<number, Buffer[]>> {
@@ -220,7 +220,11 @@ export async function readFirstAddresses(
 }
 
 /** The keys that the webhook already watches, as latin1 strings of their bytes. */
-export async function presentAddresses(db: Db, number: number, keys: readonly Uint8Array[]): Promise<Set<string>> {
+export async function presentAddresses(
+  db: WebhookDb,
+  number: number,
+  keys: readonly Uint8Array[],
+): Promise<Set<string>> {
   const present = new Set<string>();
   for (let from = 0; from < keys.length; from += CHUNK) {
     const rows = await db
@@ -229,7 +233,7 @@ export async function presentAddresses(db: Db, number: number, keys: readonly Ui
       .where('number', '=', number)
       .where('address', 'in', keys.slice(from, from + CHUNK).map(toBuffer))
       .execute();
-    for (const { address } of rows) present.add(keyText(address));
+    for (const { address } of rows) present.add(indexKeyText(address));
   }
   return present;
 }
@@ -247,7 +251,7 @@ export async function insertAddresses(
   );
 }
 
-export async function removeAddresses(db: Db, number: number, keys: readonly Uint8Array[]): Promise<void> {
+export async function removeAddresses(db: WebhookDb, number: number, keys: readonly Uint8Array[]): Promise<void> {
   for (let from = 0; from < keys.length; from += CHUNK) {
     await db
       .deleteFrom('webhook_addresses')
@@ -257,12 +261,12 @@ export async function removeAddresses(db: Db, number: number, keys: readonly Uin
   }
 }
 
-export async function clearAddresses(db: Db, number: number): Promise<void> {
+export async function clearAddresses(db: WebhookDb, number: number): Promise<void> {
   await db.deleteFrom('webhook_addresses').where('number', '=', number).execute();
 }
 
 /** A key as a string for a Map or Set. */
-export const keyText = (key: Uint8Array): string => toBuffer(key).toString('latin1');
+export const indexKeyText = (key: Uint8Array): string => toBuffer(key).toString('latin1');
 
 const toBuffer = (key: Uint8Array): Buffer =>
   Buffer.isBuffer(key) ? key : Buffer.from(key.buffer, key.byteOffset, key.byteLength);

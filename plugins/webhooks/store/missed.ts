@@ -1,6 +1,6 @@
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import type { Db } from './tables.ts';
+import type { WebhookDb } from './tables.ts';
 
 /**
  * Why an event was not stored: its webhook had too many waiting events, the plan of its project has no room, or the interfaces of
@@ -44,7 +44,7 @@ export async function addMissed(
   { chain, slot, now }: { readonly chain: ChainId; readonly slot: number; readonly now: number },
   list: readonly Missed[],
 ): Promise<void> {
-  const db = tx.db as Db;
+  const db = tx.db as WebhookDb;
   for (const { number, events, reason } of list) {
     const ranges = await db
       .selectFrom('webhook_missed')
@@ -81,7 +81,7 @@ export async function addMissed(
 }
 
 /** Newest first. */
-export async function readMissed(db: Db, number: number): Promise<readonly MissedRange[]> {
+export async function readMissed(db: WebhookDb, number: number): Promise<readonly MissedRange[]> {
   const rows = await db
     .selectFrom('webhook_missed')
     .selectAll()
@@ -110,7 +110,7 @@ export async function forgetMissed(
     readonly before: number;
   },
 ): Promise<void> {
-  await (tx.db as Db)
+  await (tx.db as WebhookDb)
     .deleteFrom('webhook_missed')
     .where('number', '=', read.number)
     .where('chain', '=', read.chain)

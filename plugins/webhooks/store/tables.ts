@@ -131,7 +131,7 @@ interface BatchRow {
 }
 
 /** Query handle with the tables of the plugin. */
-export type Db = Queries<Tables>;
+export type WebhookDb = Queries<Tables>;
 
 async function createTables(tx: StoreTx): Promise<void> {
   const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');

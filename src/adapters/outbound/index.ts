@@ -21,10 +21,10 @@ import {
   createAddressPolicy,
   createResolver,
   type LookupAll,
+  type OutboundTarget,
   type ParsedTarget,
-  parseTarget,
+  parseOutboundTarget,
   type ResolvedAddress,
-  type Target,
 } from './resolver.ts';
 
 interface OutboundParts {
@@ -57,12 +57,12 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
   const targetOf = (url: string): ParsedTarget => {
     const known = targets.get(url);
     if (known !== undefined) return known;
-    const parsed = parseTarget(url, policy, addresses);
+    const parsed = parseOutboundTarget(url, policy, addresses);
     targets.set(url, parsed);
     return parsed;
   };
 
-  const checked = (target: Target, all: readonly ResolvedAddress[]): readonly ResolvedAddress[] => {
+  const checked = (target: OutboundTarget, all: readonly ResolvedAddress[]): readonly ResolvedAddress[] => {
     if (!target.secure && !policy.allowHttp && !all.every(({ address }) => addresses.isListed(address))) {
       throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'http is allowed only to the networks of allowCidrs');
     }
@@ -71,7 +71,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
 
   const send = async (
     request: OutboundRequest,
-    target: Target,
+    target: OutboundTarget,
     vetted: readonly ResolvedAddress[],
     remainingMs: number,
   ): Promise<OutboundResponse> => {
@@ -88,7 +88,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
 
   return {
     refusal: (url) => {
-      const parsed = parseTarget(url, policy, addresses);
+      const parsed = parseOutboundTarget(url, policy, addresses);
       return parsed.ok ? null : parsed.reason;
     },
     async request(request) {
@@ -318,7 +318,7 @@ interface PoolLease {
 
 export interface Pools {
   /** A pool whose sockets connect only to `addresses`. */
-  lease(target: Target, addresses: readonly ResolvedAddress[]): PoolLease;
+  lease(target: OutboundTarget, addresses: readonly ResolvedAddress[]): PoolLease;
   close(): Promise<void>;
 }
 
@@ -371,7 +371,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
       return;
     }
   };
-  const open = (key: string, target: Target, addresses: readonly ResolvedAddress[]): PoolEntry => {
+  const open = (key: string, target: OutboundTarget, addresses: readonly ResolvedAddress[]): PoolEntry => {
     makeRoom();
     const { Pool } = undici();
     const pool = new Pool(target.origin, {
@@ -413,7 +413,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
   };
 }
 
-function poolKey({ origin }: Target, addresses: readonly ResolvedAddress[]): string {
+function poolKey({ origin }: OutboundTarget, addresses: readonly ResolvedAddress[]): string {
   let key = origin;
   for (const { address } of addresses) key += ` ${address}`;
   return key;

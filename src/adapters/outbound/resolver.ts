@@ -281,7 +281,7 @@ function codeText(error: unknown): string {
 const dnsFailure = (why: string, cause?: unknown): CodedError =>
   new CodedError('OUTBOUND_DNS', `the host name could not be resolved (${why})`, { cause, retryable: true });
 
-export interface Target {
+export interface OutboundTarget {
   /** `http://host:port`: key of a pool. */
   readonly origin: string;
   /** Path and query. */
@@ -294,14 +294,14 @@ export interface Target {
 }
 
 export type ParsedTarget =
-  | { readonly ok: true; readonly target: Target }
+  | { readonly ok: true; readonly target: OutboundTarget }
   | { readonly ok: false; readonly code: 'OUTBOUND_BAD_URL' | 'OUTBOUND_BLOCKED_ADDRESS'; readonly reason: string };
 
 /**
  * Checks everything about a URL that needs no look-up. The WHATWG parser runs first: it normalises every
  * spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`, full-width digits) to dotted decimal.
  */
-export function parseTarget(text: string, policy: OutboundPolicy, addresses: AddressPolicy): ParsedTarget {
+export function parseOutboundTarget(text: string, policy: OutboundPolicy, addresses: AddressPolicy): ParsedTarget {
   const bad = (reason: string): ParsedTarget => ({ ok: false, code: 'OUTBOUND_BAD_URL', reason });
   if (!URL.canParse(text)) return bad('not a valid URL');
   const url = new URL(text);

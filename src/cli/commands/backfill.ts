@@ -30,7 +30,7 @@ import { findRunFiles } from '../running-daemon.ts';
 import { needStoreDir } from '../store-dir.ts';
 
 export const run: RunCommand = async (values, io) => {
-  const request = readRequest(values);
+  const request = readBackfillRequest(values);
   const config = await loadCliConfig(values, io);
   const dataDir = config.core.dataDir;
   const dir = needStoreDir(config, dataDir);
@@ -51,7 +51,7 @@ export const run: RunCommand = async (values, io) => {
   }
 };
 
-async function answer(work: Work, request: BackfillRequest): Promise<number> {
+async function answer(work: BackfillWork, request: BackfillRequest): Promise<number> {
   if (request.kind === 'gaps' || request.kind === 'range') return await runBackfill(work, request);
   const { store, io } = work;
   if (request.kind === 'abandon') {
@@ -68,7 +68,7 @@ async function answer(work: Work, request: BackfillRequest): Promise<number> {
   return EXIT.ok;
 }
 
-export interface Work {
+export interface BackfillWork {
   readonly assembly: Assembly;
   readonly parts: DaemonParts;
   readonly store: Store;
@@ -82,7 +82,7 @@ type FillRequest = Extract<BackfillRequest, { kind: 'gaps' | 'range' }>;
  * Fills the requested gaps and shows the progress: in this process, or in the running daemon. Returns the exit code: 75 if something is
  * left, which the same command then resumes.
  */
-export async function runBackfill(work: Work, request: FillRequest): Promise<number> {
+export async function runBackfill(work: BackfillWork, request: FillRequest): Promise<number> {
   const { store, io, parts, assembly, dataDir } = work;
   const isDaemonAtIt = () =>
     assembly.config.core.follow.enabled && findRunFiles(dataDir).some(({ roles }) => roles.includes('indexer'));
@@ -126,7 +126,7 @@ function withoutLedger({ gaps, isOurs }: RequestedGaps): RequestedGaps {
 
 /** Never resolves by itself: the state is in the gap records. */
 async function startHere(
-  { assembly, parts, store }: Work,
+  { assembly, parts, store }: BackfillWork,
   { gaps, isOurs }: RequestedGaps,
   stop: AbortSignal,
   done: AbortSignal,
@@ -145,7 +145,12 @@ async function startHere(
 }
 
 /** Filled blocks are never rolled back, so the range must be final. Errors: CONFIG_INVALID, CHAIN_UNREACHABLE, FOLLOW_NOT_FINAL. */
-async function checkFinal({ assembly }: Work, chain: ChainId, toSlot: number, hasDaemon: boolean): Promise<void> {
+async function checkFinal(
+  { assembly }: BackfillWork,
+  chain: ChainId,
+  toSlot: number,
+  hasDaemon: boolean,
+): Promise<void> {
   const { source } = assembly.chains.find(({ setup }) => setup.id === chain) ?? {};
   if (source === undefined) {
     // Only the daemon knows the address of the local chain.
@@ -167,7 +172,7 @@ const noUpstream = (chain: ChainId) =>
   new CodedError('CONFIG_INVALID', `no upstream is configured for the ${chain} chain`, { exitCode: EXIT.config });
 
 function tell(
-  { io }: Work,
+  { io }: BackfillWork,
   request: FillRequest,
   wanted: RequestedGaps,
   end: WatchEnd,
@@ -347,7 +352,7 @@ export type BackfillRequest = { readonly chain: ChainId | null; readonly json: b
 );
 
 /** Errors: CONFIG_INVALID, exit 64. */
-export function readRequest(values: CommandValues): BackfillRequest {
+export function readBackfillRequest(values: CommandValues): BackfillRequest {
   const common = {
     chain: values['chain'] === 'main' || values['chain'] === 'devnet' ? values['chain'] : null,
     json: values['json'] === true,

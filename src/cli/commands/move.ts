@@ -7,7 +7,7 @@ import type { CliIo, CommandValues, RunCommand } from '../command.ts';
 import { applyPlan, type MoveResult, switchOver, verifyMove } from '../move/apply.ts';
 import { type CostReport, costOf, PRICES, readPrices } from '../move/cost.ts';
 import { type PlannedWebhook, readHelius, readQuickNode, readSaved } from '../move/hosted.ts';
-import { createService, readKey, type Service, usage } from '../move/service.ts';
+import { createService, moveUsage, readKeyOfService, type Service } from '../move/service.ts';
 import { createSecrets, lockState, readMoveState, writeState } from '../move/state.ts';
 
 const HOSTED = {
@@ -46,7 +46,7 @@ export const run: RunCommand = async (values, io) => {
       );
       return EXIT.ok;
     }
-    if (state.switched) throw usage(`${file}: this move has been switched; its webhooks are no longer followed`);
+    if (state.switched) throw moveUsage(`${file}: this move has been switched; its webhooks are no longer followed`);
     const secrets = createSecrets(pathOption(values, io, 'secrets'));
     for (let isFirst = true; ; isFirst = false) {
       const results = await attempt(async () =>
@@ -86,7 +86,7 @@ export const verify: RunCommand = async (values, io) => {
 export const cost: RunCommand = async (values, io) => {
   const saved = pathOption(values, io, 'usage');
   const project = textOption(values, 'project');
-  if ((saved === null) === (project === null)) throw usage('one of --usage and --project is needed');
+  if ((saved === null) === (project === null)) throw moveUsage('one of --usage and --project is needed');
   const used: unknown =
     saved !== null
       ? JSON.parse(readText(saved))
@@ -112,7 +112,7 @@ function createReader(values: CommandValues, io: CliIo): () => Promise<PlannedWe
   const from = textOption(values, 'from');
   if (from === 'file') {
     const file = pathOption(values, io, 'file');
-    if (file === null) throw usage('--from file needs --file');
+    if (file === null) throw moveUsage('--from file needs --file');
     return async () => readSaved(readText(file));
   }
   const service = hostedOf(values, io);
@@ -125,7 +125,7 @@ function hostedOf(values: CommandValues, io: CliIo): Service {
   return createService({
     option: '--from-url',
     url: textOption(values, 'fromUrl') ?? HOSTED[from].url,
-    key: readKey(pathOption(values, io, 'fromKeyFile'), io.env[names.variable], names),
+    key: readKeyOfService(pathOption(values, io, 'fromKeyFile'), io.env[names.variable], names),
     keyHeader: HOSTED[from].keyHeader,
   });
 }
@@ -135,7 +135,7 @@ function daemonOf(values: CommandValues, io: CliIo): Service {
   return createService({
     option: '--url',
     url: String(values['url']),
-    key: readKey(pathOption(values, io, 'keyFile'), io.env[names.variable], names),
+    key: readKeyOfService(pathOption(values, io, 'keyFile'), io.env[names.variable], names),
     keyHeader: 'x-api-key',
   });
 }
@@ -162,7 +162,7 @@ const stateFile = (values: CommandValues, io: CliIo) =>
 function secondsOption(values: CommandValues, name: string, standard: number): number {
   const text = textOption(values, name);
   if (text === null) return standard;
-  if (!/^\d{1,6}$/.test(text) || Number(text) < 1) throw usage(`--${name} must be a number of seconds`);
+  if (!/^\d{1,6}$/.test(text) || Number(text) < 1) throw moveUsage(`--${name} must be a number of seconds`);
   return Number(text);
 }
 

@@ -16,7 +16,7 @@ import type { Log } from '../../ports/telemetry.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
 import { chainSetups, composeParts } from '../compose.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
-import { type LocalChain, localChainBanner, startLocalChain, welcome } from '../local-chain.ts';
+import { type LocalChain, localChainBanner, startConfiguredChain, welcome } from '../local-chain.ts';
 import { readCommit, readVersion } from '../package-files.ts';
 import { removeRunFile, writeRunFile } from '../running-daemon.ts';
 import { chooseRoles, splitRoles, startWorkers } from '../workers.ts';
@@ -41,7 +41,7 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
     });
   }
   const dataDir = config.core.dataDir;
-  const chain = choice === 'local' ? await startLocalChain(config.core, dataDir) : null;
+  const chain = choice === 'local' ? await startConfiguredChain(config.core, dataDir) : null;
   if (chain !== null && isForPeople(config, io)) for (const line of localChainBanner(chain, io.program)) io.out(line);
   try {
     return await serve({ config, roles, chain, dataDir, values, io });

@@ -25,8 +25,8 @@ export const run: RunCommand = async (values, io) => {
     });
   const [from, to] = [String(values['from']), String(values['to'])];
   const file = sqliteFile(from, dataDir);
-  if (file !== null && !existsSync(file)) throw refused(`no such database: ${file}`);
-  if (file !== null && file === sqliteFile(to, dataDir)) throw refused('source and target are the same file');
+  if (file !== null && !existsSync(file)) throw copyRefused(`no such database: ${file}`);
+  if (file !== null && file === sqliteFile(to, dataDir)) throw copyRefused('source and target are the same file');
   const scopes = await migrationScopes((await assembleOffline(config)).plugins);
   const limits = { ...config.core.store, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
   const source = await openStore({ ...limits, url: from }, dataDir);
@@ -94,7 +94,7 @@ const OWN_TABLES = ['parhelion_migrations', 'parhelion_probe', 'follow_leaders',
 export async function copyStore(options: CopyOptions): Promise<readonly CopiedTable[]> {
   const { source, target, scopes, progress } = options;
   const waiting = await migrate(source, scopes, { dryRun: true });
-  if (waiting.length > 0) throw refused('the source has an older schema: run parhelion migrate on it first');
+  if (waiting.length > 0) throw copyRefused('the source has an older schema: run parhelion migrate on it first');
   await beginNotes(target, options.sourceName);
   await migrate(target, scopes);
   const shapes = await sharedShapes(source, target);
@@ -120,12 +120,12 @@ async function sharedShapes(source: Store, target: Store): Promise<readonly Tabl
   const to = (await readTableShapes(target)).filter(isShared);
   const unknown = from.filter(({ name }) => !to.some((shape) => shape.name === name)).map(({ name }) => name);
   if (unknown.length > 0)
-    throw refused(`the source has tables of plugins that the configuration does not load: ${unknown.join(', ')}`);
+    throw copyRefused(`the source has tables of plugins that the configuration does not load: ${unknown.join(', ')}`);
   return to.map((shape) => {
     const own = from.find(({ name }) => name === shape.name);
     const isSame = own !== undefined && [...own.columns].sort().join() === [...shape.columns].sort().join();
-    if (!isSame) throw refused(`the table ${shape.name} has different columns on both sides`);
-    if (own.key.length === 0) throw refused(`the rows of the table ${shape.name} apart`);
+    if (!isSame) throw copyRefused(`the table ${shape.name} has different columns on both sides`);
+    if (own.key.length === 0) throw copyRefused(`the rows of the table ${shape.name} apart`);
     return { ...shape, key: own.key };
   });
 }
@@ -160,7 +160,7 @@ async function compareTable({ source, target, progress }: CopyOptions, shape: Ta
   const report = (rows: number) => progress.rows(rows, shape.name);
   const [before, after] = [await checksumOf(source, shape, report), await checksumOf(target, shape, report)];
   if (before.rows === after.rows && before.sum === after.sum) return { name: shape.name, ...after };
-  throw refused(
+  throw copyRefused(
     `the table ${shape.name} differs (${before.rows} rows in the source, ${after.rows} in the target): ` +
       'the source or the target was changed during the copy; empty the target and copy again',
   );
@@ -189,7 +189,7 @@ async function beginNotes(target: Store, source: string): Promise<boolean> {
   const tables = await target.read.introspection.getTables();
   if (!tables.some(({ name }) => name === COPY_TABLE)) {
     const [first] = tables;
-    if (first !== undefined) throw refused(`the target is not empty: it contains the table ${first.name}`);
+    if (first !== undefined) throw copyRefused(`the target is not empty: it contains the table ${first.name}`);
     await target.write(async (tx) => {
       await sql`create table ${sql.table(COPY_TABLE)} (
         name text not null primary key, row_count bigint not null, last_key text, is_done integer not null)`.execute(
@@ -200,7 +200,7 @@ async function beginNotes(target: Store, source: string): Promise<boolean> {
     return false;
   }
   const known = (await readNotes(target)).get(SOURCE);
-  if (known?.last_key !== source) throw refused('the target holds the unfinished copy of another database');
+  if (known?.last_key !== source) throw copyRefused('the target holds the unfinished copy of another database');
   return true;
 }
 
@@ -245,7 +245,7 @@ const parseKey = (text: string): RowValues =>
     value !== null && typeof value === 'object' ? Buffer.from(value.hex, 'hex') : value,
   );
 
-export const refused = (why: string) => new CodedError('STORE_COPY', why, { exitCode: EXIT.config });
+export const copyRefused = (why: string) => new CodedError('STORE_COPY', why, { exitCode: EXIT.config });
 
 /** Small enough that a page of the widest rows takes little memory. */
 const PAGE_ROWS = 500;

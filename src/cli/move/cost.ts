@@ -26,12 +26,12 @@ export interface OwnCosts {
   readonly slotMs: number;
 }
 
-export interface Prices {
+export interface CostPrices {
   readonly hosted: PriceTable;
   readonly own: OwnCosts;
 }
 
-export const PRICES: Prices = {
+export const PRICES: CostPrices = {
   hosted: {
     service: 'helius',
     date: '2026-11-29',
@@ -79,7 +79,7 @@ export interface CostReport {
 }
 
 /** `usage`: the answer of the admin endpoint of the hosted service for one month. Error: MOVE_USAGE. */
-export function costOf(usage: unknown, { hosted, own }: Prices): CostReport {
+export function costOf(usage: unknown, { hosted, own }: CostPrices): CostReport {
   const credits = numbersOf(usage, 'credits');
   const requests = numbersOf(usage, 'requests');
   if (credits === null) throw usageError('the usage has no member credits with numbers by product');
@@ -130,7 +130,7 @@ function cheapest(credits: number, { plans, usdPerMillionCredits }: PriceTable):
 }
 
 /** Prices of a file over the built-in ones. Error: MOVE_USAGE. */
-export function readPrices(text: string): Prices {
+export function readPrices(text: string): CostPrices {
   let found: unknown = null;
   try {
     found = JSON.parse(text);

@@ -5,7 +5,7 @@ import { callPeer } from '../../runtime/call-peer.ts';
 import { backoffMs, retryAfterMs } from '../../runtime/waiting.ts';
 import { isSafeAddress } from '../safe-address.ts';
 
-export const usage = (text: string) => new CodedError('MOVE_USAGE', text, { exitCode: EXIT.usage });
+export const moveUsage = (text: string) => new CodedError('MOVE_USAGE', text, { exitCode: EXIT.usage });
 
 /** A JSON API with a key. */
 export interface Service {
@@ -31,7 +31,7 @@ const MAX_TEXT_CHARS = 300;
 
 export function createService({ option, url, key, keyHeader }: ServiceOptions): Service {
   if (!isSafeAddress(url))
-    throw usage(`${option} must begin with https://; http:// is for services on this machine only`);
+    throw moveUsage(`${option} must begin with https://; http:// is for services on this machine only`);
   const { host } = new URL(url);
 
   async function once(method: string, path: string, body: unknown) {
@@ -110,20 +110,20 @@ function parse(text: string, host: string): unknown {
 }
 
 /** A key from a file (alone in it, or the file of a sign-up) or from the environment. Error: MOVE_USAGE. */
-export function readKey(
+export function readKeyOfService(
   file: string | null,
   fromEnvironment: string | undefined,
   names: { readonly option: string; readonly variable: string },
 ): string {
   if (file === null && fromEnvironment === undefined)
-    throw usage(`${names.option} or ${names.variable} is needed: keys are not read from the command line`);
+    throw moveUsage(`${names.option} or ${names.variable} is needed: keys are not read from the command line`);
   let text = fromEnvironment ?? '';
   try {
     if (file !== null) text = readFileSync(file, 'utf8').trim();
   } catch (error) {
-    throw usage(`cannot read the key: ${messageOf(error)}`);
+    throw moveUsage(`cannot read the key: ${messageOf(error)}`);
   }
   const key = text.startsWith('{') ? ((JSON.parse(text) as { key?: string }).key ?? '') : text;
   if (/^[\x21-\x7e]{1,512}$/.test(key)) return key;
-  throw usage(`${file ?? names.variable} has no key`);
+  throw moveUsage(`${file ?? names.variable} has no key`);
 }

@@ -22,11 +22,11 @@ export interface Payment {
   readonly treasury: string;
   /** Lamports or raw units. */
   readonly amount: bigint;
-  readonly token: Token | null;
+  readonly token: PaymentToken | null;
 }
 
 /** On-chain facts about a mint. */
-export interface Token {
+export interface PaymentToken {
   readonly mint: string;
   /** SPL Token or Token-2022. */
   readonly program: string;
@@ -51,7 +51,7 @@ export const connectTo = (url: string): Connection =>
  * Reads a mint from the chain: it, not the service, determines the token program and the decimals. Errors: SIGNUP_USAGE, exit 64, if it is
  * not a mint of SPL Token or Token-2022; SIGNUP_PAYMENT, exit 75.
  */
-export async function readToken(connection: Connection, mint: string): Promise<Token> {
+export async function readToken(connection: Connection, mint: string): Promise<PaymentToken> {
   let account: Awaited<ReturnType<Connection['getAccountInfo']>>;
   try {
     account = await connection.getAccountInfo(new PublicKey(mint), 'confirmed');
@@ -116,7 +116,12 @@ export async function paymentFate(
   }
 }
 
-function tokenTransfer(owner: PublicKey, treasury: PublicKey, amount: bigint, token: Token): TransactionInstruction[] {
+function tokenTransfer(
+  owner: PublicKey,
+  treasury: PublicKey,
+  amount: bigint,
+  token: PaymentToken,
+): TransactionInstruction[] {
   const [mint, program] = [new PublicKey(token.mint), new PublicKey(token.program)];
   const accountOf = (who: PublicKey) =>
     PublicKey.findProgramAddressSync([who.toBytes(), program.toBytes(), mint.toBytes()], ASSOCIATED)[0];

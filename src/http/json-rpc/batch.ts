@@ -119,7 +119,7 @@ class BatchRun {
   async #itemOf({ id }: BatchTask, executed: Executed): Promise<BatchItem> {
     const { charged, credits, ok } = executed;
     if (id === undefined) {
-      discard(executed.body);
+      discardBody(executed.body);
       return { body: null, charged, credits, ok };
     }
     const body = await collect(executed.body, this.#roomBytes);
@@ -156,7 +156,7 @@ export function joinBatch(items: readonly BatchItem[]): Buffer | null {
 }
 
 /** Ends an answer without a reader. */
-export function discard(body: Executed['body']): void {
+export function discardBody(body: Executed['body']): void {
   if (typeof body !== 'string' && !Buffer.isBuffer(body)) body.destroy();
 }
 

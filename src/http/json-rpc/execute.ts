@@ -19,7 +19,7 @@ import type { Deadlines } from '../../runtime/waiting.ts';
 import { isPromise } from '../../runtime/waiting.ts';
 import { type Fault, faultOf, type RpcFault } from '../errors.ts';
 import { HandlerContext } from '../handler-context.ts';
-import { type Check, createValidator, type Validator } from '../validation.ts';
+import { createValidator, type Validator, type ValueCheck } from '../validation.ts';
 import type { CallSpan } from './scan.ts';
 
 /** The answer to one call. */
@@ -40,7 +40,7 @@ const NO_HEADERS: Readonly<Record<string, string>> = {};
 const NO_EXTRAS: Pick<JsonText, 'credits' | 'headers'> = { credits: undefined, headers: undefined };
 
 /** The answer for a failure. Notifications have no id; if they must be answered, it is null. */
-export function failed(fault: Fault, id: string | undefined, status = fault.rpc.status): Executed {
+export function failedCall(fault: Fault, id: string | undefined, status = fault.rpc.status): Executed {
   const headers =
     fault.retryAfterS === undefined ? fault.headers : { ...fault.headers, 'Retry-After': String(fault.retryAfterS) };
   return {
@@ -86,7 +86,7 @@ function succeeded(value: unknown, { id = 'null' }: CallSpan): Executed {
 function failedLocal({ method }: LocalMethod, { id }: CallSpan, context: CallContext, error: unknown): Executed {
   const fault = faultOf(error, context.requestId);
   if (fault.unexpected) context.log.error({ err: error, method: method.name }, 'a JSON-RPC method failed');
-  return failed(fault, id, method.errorStatus);
+  return failedCall(fault, id, method.errorStatus);
 }
 
 /** A class, because there is one for each call. */
@@ -146,7 +146,7 @@ export function executeForward(
   const fail = (error: unknown): Executed => {
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method }, 'a forwarded JSON-RPC call failed');
-    return failed(fault, id);
+    return failedCall(fault, id);
   };
   try {
     const reply = id === undefined ? null : (fallback.atHand?.({ method, body, params, id }) ?? null);
@@ -247,7 +247,7 @@ export async function executeSocket(
     if (fault.unexpected) context.log.error({ err: error, method }, 'a subscription call failed');
     // Invalid parameters are charged: checking them is work too.
     const isCharged = fault.rpc.code === RPC_CODES.invalidParams.code && method.endsWith('Subscribe');
-    return { ...failed(fault, id), charged: isCharged };
+    return { ...failedCall(fault, id), charged: isCharged };
   }
 }
 
@@ -280,7 +280,7 @@ export function rpcErrorText(fault: RpcFault, id: string): string {
 /** A method of a plugin, with the compiled check of its `params`. */
 interface LocalMethod {
   readonly method: RpcMethod;
-  readonly check: Check;
+  readonly check: ValueCheck;
   /** Value of absent params. */
   readonly absent: () => unknown;
 }
@@ -350,7 +350,10 @@ function none(details?: string): Destination {
   return { kind: 'none', fault: faultOf(error, '').rpc };
 }
 
-function compile(method: RpcMethod, compileCheck: (schema: RpcMethod['params'], name: string) => Check): LocalMethod {
+function compile(
+  method: RpcMethod,
+  compileCheck: (schema: RpcMethod['params'], name: string) => ValueCheck,
+): LocalMethod {
   const check = method.checksParams === true ? () => null : compileCheck(method.params, 'params');
   const type: unknown = method.params['type'];
   const absent = (): unknown => {

@@ -19,19 +19,26 @@ import { withoutMark } from '../body.ts';
 import { type Fault, faultOf } from '../errors.ts';
 import type { Chargeable } from '../exchange.ts';
 import type { Validator } from '../validation.ts';
-import { discard, joinBatch, runBatch } from './batch.ts';
-import { createMethodTable, type Executed, failed, isErrorText, type MethodTable, rpcErrorText } from './execute.ts';
+import { discardBody, joinBatch, runBatch } from './batch.ts';
+import {
+  createMethodTable,
+  type Executed,
+  failedCall,
+  isErrorText,
+  type MethodTable,
+  rpcErrorText,
+} from './execute.ts';
 import {
   type Admitted,
   admitCalls,
+  type CallParts,
   createRpcMetrics,
   demandRate,
   gateItem,
-  type Prepared,
+  type PreparedCall,
   payForRefusal,
   payRefused,
   prepare,
-  type RunParts,
   rpcFault,
   runCall,
 } from './prepare.ts';
@@ -72,7 +79,7 @@ export interface RpcFront {
   priceOf(method: string): Price | undefined;
 }
 
-interface FrontParts extends RpcFrontOptions, RunParts {
+interface FrontParts extends RpcFrontOptions, CallParts {
   readonly table: MethodTable;
 }
 
@@ -214,7 +221,7 @@ function answer(
 async function answerBatch(
   shared: FrontParts,
   body: Buffer,
-  prepared: readonly Prepared[],
+  prepared: readonly PreparedCall[],
   context: CallContext,
 ): Promise<RpcAnswer> {
   const label = `batch(${prepared.length})`;
@@ -278,8 +285,8 @@ async function toBuffer(body: string | Buffer | Readable, maxBytes: number): Pro
 
 /** Admits and runs one call. There is no promise if neither the gate nor the method needs one: most reads of a busy daemon end so. */
 function answerSingle(
-  parts: RunParts,
-  prepared: Prepared,
+  parts: CallParts,
+  prepared: PreparedCall,
   body: Buffer,
   context: CallContext,
   whole: boolean,
@@ -313,10 +320,10 @@ class SingleAnswer implements RpcAnswer {
   readonly failed: number;
   readonly bill: RpcAnswer['bill'];
 
-  constructor({ call, name }: Prepared, executed: Executed, admission: Admission | null) {
+  constructor({ call, name }: PreparedCall, executed: Executed, admission: Admission | null) {
     const rates = admission?.headers ?? {};
     const isSilent = call.id === undefined && executed.status === 200;
-    if (isSilent) discard(executed.body);
+    if (isSilent) discardBody(executed.body);
     this.status = isSilent ? 204 : executed.status;
     this.headers = isSilent ? rates : { ...rates, ...executed.headers };
     this.body = isSilent ? null : executed.body;
@@ -391,7 +398,7 @@ const ALONE: RpcBatchSeat = { batch: null, park: () => undefined, resume: () => 
 const FREE: Chargeable = { charge: () => 0, isDue: () => false, drop: () => undefined };
 
 /** Rethrows errors other than refusals of the gate. */
-function refused(parts: RunParts, { call, name }: Prepared, error: unknown, context: CallContext): RpcAnswer {
+function refused(parts: CallParts, { call, name }: PreparedCall, error: unknown, context: CallContext): RpcAnswer {
   const fault: Fault = faultOf(error, context.requestId);
   if (fault.unexpected) throw error;
   parts.meter.refused(name);
@@ -414,6 +421,6 @@ export interface RpcAnswer {
 
 /** The answer to a request or call that was not run. `id` is raw JSON. */
 function refusal(fault: Fault, id: string, label: string): RpcAnswer {
-  const { status, headers, body } = failed(fault, id);
+  const { status, headers, body } = failedCall(fault, id);
   return { status, headers, body, label, failed: 1, bill: FREE };
 }

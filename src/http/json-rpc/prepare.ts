@@ -12,7 +12,7 @@ import {
   executeForward,
   executeLocal,
   executeSocket,
-  failed,
+  failedCall,
   type MethodTable,
   paramsValue,
   priceOf,
@@ -20,7 +20,7 @@ import {
 import type { CallSpan } from './scan.ts';
 
 /** A call with its destination; `fault` is set if it cannot be run. */
-export interface Prepared {
+export interface PreparedCall {
   readonly call: CallSpan;
   readonly name: string;
   readonly destination: Destination;
@@ -33,7 +33,7 @@ export function prepare(
   methods: MethodTable,
   caller: CallContext['caller'],
   calls?: SocketCalls,
-): Prepared {
+): PreparedCall {
   const name = call.method ?? '';
   if (call.problem !== null) {
     const none: Destination = { kind: 'none', fault: { code: 0, message: '', status: 200, details: undefined } };
@@ -105,7 +105,7 @@ export function payForRefusal(gate: Gate | null, context: CallContext, bytes: nu
 export interface Admitted {
   readonly admission: Admission | null;
   /** The admitted calls, in the order of the admission's items. */
-  readonly calls: readonly Prepared[];
+  readonly calls: readonly PreparedCall[];
 }
 
 /**
@@ -114,7 +114,7 @@ export interface Admitted {
  */
 export function admitCalls(
   gate: Gate | null,
-  calls: readonly Prepared[],
+  calls: readonly PreparedCall[],
   body: Buffer,
   context: CallContext,
 ): Admitted | Promise<Admitted> {
@@ -143,7 +143,7 @@ export function admitCalls(
 }
 
 /** A call as the gate admits it. */
-export function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
+export function gateItem({ call, destination, name }: PreparedCall, body: Buffer): GateItem {
   return {
     name,
     price: priceOf(destination, name, () => paramsValue(body, call)),
@@ -152,7 +152,7 @@ export function gateItem({ call, destination, name }: Prepared, body: Buffer): G
 }
 
 /** Dependencies of running calls. */
-export interface RunParts {
+export interface CallParts {
   readonly gate: Gate | null;
   readonly meter: RpcMetrics;
   readonly clock: Clock;
@@ -163,8 +163,8 @@ export interface RunParts {
 
 /** Runs an admitted call at its destination. Never throws or rejects, and makes no promise for an answer at hand. */
 export function runCall(
-  parts: RunParts,
-  { call, destination, name, fault }: Prepared,
+  parts: CallParts,
+  { call, destination, name, fault }: PreparedCall,
   body: Buffer,
   context: CallContext,
   seat: RpcBatchSeat | null,
@@ -173,7 +173,7 @@ export function runCall(
   const startedMs = clock.monotonic();
   const executed =
     fault !== null || destination.kind === 'none'
-      ? failed(fault ?? rpcFault('methodNotFound'), call.id)
+      ? failedCall(fault ?? rpcFault('methodNotFound'), call.id)
       : destination.kind === 'local'
         ? executeLocal(destination.local, body, call, context, deadlines, handlerTimeoutMs)
         : destination.kind === 'socket'

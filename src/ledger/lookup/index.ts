@@ -6,7 +6,7 @@ import type { BlockRows } from '../rows.ts';
 import { createCoverage } from './coverage.ts';
 import { createLookUps } from './look-ups.ts';
 import { createRuns } from './runs.ts';
-import { type IndexedBlocks, newState } from './state.ts';
+import { type IndexedBlocks, newIndexState } from './state.ts';
 
 export interface IndexOptions {
   readonly dir: string;
@@ -34,7 +34,7 @@ export type LedgerIndex = ReturnType<typeof createIndex>;
 export function createIndex({ dir, chain, blocks, files, log, index, isWriter, flushBlocks }: IndexOptions) {
   const isOn = index !== 'none';
   const hasAddresses = index === 'window';
-  const state = newState();
+  const state = newIndexState();
   const coverage = createCoverage(state, { blocks, hasAddresses, isWriter });
   const runs = createRuns(state, {
     dir,

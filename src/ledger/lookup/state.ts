@@ -63,7 +63,7 @@ export interface IndexState {
   isWhole: boolean;
 }
 
-export const newState = (): IndexState => ({
+export const newIndexState = (): IndexState => ({
   tail: new Map(),
   runs: [],
   nextNumber: 1,

@@ -1,5 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
-import { type ByteReader, base64, byteReader } from '../../solana/json-parsed/layout.ts';
+import { base64, byteReader, type LayoutReader } from '../../solana/json-parsed/layout.ts';
 import { SYSTEM_PROGRAM } from '../../solana/programs.ts';
 import { uiAmountOf, view } from '../ledger/accounts.ts';
 import type { VmAccount } from '../vm/vm.ts';
@@ -66,26 +66,26 @@ function optionalKey(data: Uint8Array, at: number): string | null {
 interface Extension {
   readonly name: string;
   /** Without it the extension has no state. */
-  readonly state?: (read: ByteReader) => unknown;
+  readonly state?: (read: LayoutReader) => unknown;
 }
 
-const encoded = (bytes: number) => (read: ByteReader) => base64(read.raw(bytes));
+const encoded = (bytes: number) => (read: LayoutReader) => base64(read.raw(bytes));
 const ciphertext = encoded(64);
 const decryptable = encoded(36);
 const elGamalKey = encoded(32);
 
-function elGamalKeyOrNone(read: ByteReader): string | null {
+function elGamalKeyOrNone(read: LayoutReader): string | null {
   const bytes = read.raw(32);
   return bytes.every((byte) => byte === 0) ? null : base64(bytes);
 }
 
-function transferFee(read: ByteReader) {
+function transferFee(read: LayoutReader) {
   return { epoch: read.amount(), maximumFee: read.amount(), transferFeeBasisPoints: read.u16() };
 }
 
-const pointer = (name: string) => (read: ByteReader) => ({ authority: read.keyOrNone(), [name]: read.keyOrNone() });
+const pointer = (name: string) => (read: LayoutReader) => ({ authority: read.keyOrNone(), [name]: read.keyOrNone() });
 
-function tokenMetadata(read: ByteReader) {
+function tokenMetadata(read: LayoutReader) {
   return {
     updateAuthority: read.keyOrNone(),
     mint: read.key(),
@@ -96,7 +96,7 @@ function tokenMetadata(read: ByteReader) {
   };
 }
 
-function confidentialAccount(read: ByteReader) {
+function confidentialAccount(read: LayoutReader) {
   return {
     approved: read.bool(),
     elgamalPubkey: elGamalKey(read),

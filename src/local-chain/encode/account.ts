@@ -1,7 +1,7 @@
 import { encode, encode32 } from '../../lib/base58.ts';
 import { isPlainObject, withSortedMembers } from '../../lib/json.ts';
 import { zstdFrame } from '../../lib/zstd.ts';
-import { type ByteReader, base64, byteReader, exact } from '../../solana/json-parsed/layout.ts';
+import { base64, byteReader, exact, type LayoutReader } from '../../solana/json-parsed/layout.ts';
 import {
   CLOCK_SYSVAR,
   CONFIG_PROGRAM,
@@ -257,7 +257,7 @@ function voteInfo(data: Uint8Array, address: string): AccountInfo | null {
   };
 }
 
-function newestHead(read: ByteReader) {
+function newestHead(read: LayoutReader) {
   return {
     inflationRewardsCollector: read.key(),
     blockRevenueCollector: read.key(),
@@ -269,7 +269,7 @@ function newestHead(read: ByteReader) {
 }
 
 /** Collectors for versions without them: the account itself, and its node. */
-function olderHead(read: ByteReader, address: string, nodePubkey: string) {
+function olderHead(read: LayoutReader, address: string, nodePubkey: string) {
   return {
     inflationRewardsCollector: address,
     blockRevenueCollector: nodePubkey,
@@ -336,18 +336,18 @@ const HISTORY_SLOTS = 1024 * 1024;
 
 interface Sysvar {
   readonly type: string;
-  readonly info: (read: ByteReader) => unknown;
+  readonly info: (read: LayoutReader) => unknown;
 }
 
-const fee = (read: ByteReader) => ({ lamportsPerSignature: read.u64().toString() });
+const fee = (read: LayoutReader) => ({ lamportsPerSignature: read.u64().toString() });
 
 /** Little-endian number of 16 bytes. */
-function u128(read: ByteReader): string {
+function u128(read: LayoutReader): string {
   const low = read.u64();
   return ((read.u64() << 64n) | low).toString();
 }
 
-function slotHistory(read: ByteReader) {
+function slotHistory(read: LayoutReader) {
   read.u8();
   const words = read.raw(Number(read.u64()) * 8);
   const bits = Number(read.u64());

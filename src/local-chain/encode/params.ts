@@ -1,6 +1,6 @@
 import { decode } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
-import type { Commitment } from '../ledger/state.ts';
+import type { BankLevel } from '../ledger/state.ts';
 
 /**
  * Parameters are parsed by the rules, and refused with the texts, of serde, which Agave uses: clients and
@@ -177,7 +177,7 @@ function oneOf(names: readonly string[]): string {
 
 /** The configuration objects of Agave's methods, by the names in its errors. */
 
-const commitmentLevel: ParamReader<Commitment> = name('processed', 'confirmed', 'finalized');
+const commitmentLevel: ParamReader<BankLevel> = name('processed', 'confirmed', 'finalized');
 const accountEncoding = name('binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd');
 const transactionEncoding = name('binary', 'base64', 'base58', 'json', 'jsonParsed');
 export type WireEncoding = ReturnType<typeof transactionEncoding>;
@@ -185,13 +185,13 @@ export type AccountEncoding = ReturnType<typeof accountEncoding>;
 
 const flat = { flat: true };
 /** A commitment inside another configuration: an invalid one counts as absent. */
-const inner = or<Commitment | undefined>(lenient(commitmentLevel), undefined);
+const inner = or<BankLevel | undefined>(lenient(commitmentLevel), undefined);
 const context = { commitment: inner, minContextSlot: maybe(u64) };
 const slice = struct('UiDataSliceConfig', { offset: required(usize), length: required(usize) });
 const account = { encoding: maybe(accountEncoding), dataSlice: maybe(slice), ...context };
 
 export interface ContextConfig {
-  readonly commitment?: Commitment | undefined;
+  readonly commitment?: BankLevel | undefined;
   readonly minContextSlot?: Unsigned | undefined;
 }
 export type AccountConfig = Struct<typeof account>;
@@ -373,7 +373,7 @@ function fixedBase58(value: string, bytes: number, most: number, prefix: string)
 
 /** For methods that know only sealed blocks. */
 export function sealedOnly<C extends ContextConfig>(config: C | undefined): C | undefined {
-  const commitment: Commitment | undefined = config?.commitment;
+  const commitment: BankLevel | undefined = config?.commitment;
   if (commitment === 'processed') throw invalidParams('Method does not support commitment below `confirmed`');
   return config;
 }

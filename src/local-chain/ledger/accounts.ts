@@ -1,6 +1,6 @@
 import { decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
-import { plainAmount, type UiTokenAmount, withoutZeros } from '../../solana/json-parsed/layout.ts';
+import { plainUiAmount, type UiTokenAmount, withoutZeros } from '../../solana/json-parsed/layout.ts';
 import {
   LOADER_V2,
   LOADER_V3,
@@ -25,10 +25,10 @@ interface AccountFacts {
   readonly isLarge: boolean;
 }
 
-export type Accounts = ReturnType<typeof createAccounts>;
+export type Accounts = ReturnType<typeof createVmAccounts>;
 
 /** The engine's accounts by base58 key, with cached token content so that large ones are not read again. */
-export function createAccounts(vm: Vm) {
+export function createVmAccounts(vm: Vm) {
   const known = new Map<string, AccountFacts>();
   // The engine lists accounts by owner only.
   const seen = new Set<string>();
@@ -162,7 +162,7 @@ const SECONDS_PER_YEAR = 31_556_736;
 export function uiAmountOf(amount: bigint, mint: VmAccount | null, unixSeconds: number): UiTokenAmount {
   const decimals = mint?.data[44] ?? 0;
   const scaled = mint === null ? null : scaledText(amount, decimals, mint.data, unixSeconds);
-  if (scaled === null) return plainAmount(amount, decimals);
+  if (scaled === null) return plainUiAmount(amount, decimals);
   return { amount: amount.toString(), decimals, uiAmount: Number(scaled), uiAmountString: scaled };
 }
 

@@ -6,7 +6,7 @@ import { SYSTEM_PROGRAM, SYSVAR_OWNER } from '../../solana/programs.ts';
 import type { ChainTransaction, MessageParts } from '../vm/transaction.ts';
 import { MAX_RENT_EPOCH, type TransactionError, type Vm, type VmAccount } from '../vm/vm.ts';
 
-import { type Accounts, createAccounts, keyBytes, view } from './accounts.ts';
+import { type Accounts, createVmAccounts, keyBytes, view } from './accounts.ts';
 import {
   advanceNonce,
   feeOf,
@@ -58,7 +58,7 @@ export interface Bank {
   readonly state: LocalChainState;
   readonly listeners: Set<LedgerListener>;
   branch: number;
-  pending: Pending;
+  pending: PendingBlock;
   fixtures: number;
   /** Responses are this many slots old: a lagging node (0 except during one call under a fault). */
   lagSlots: number;
@@ -95,7 +95,7 @@ export function createBank(options: BankOptions, kept: KeptChain | null = null):
   const bank: Bank = {
     options,
     vm,
-    accounts: createAccounts(vm),
+    accounts: createVmAccounts(vm),
     state: createChainState(genesis, options),
     listeners: new Set(),
     branch: 0,
@@ -112,7 +112,7 @@ export function createBank(options: BankOptions, kept: KeptChain | null = null):
 function continueBank(options: BankOptions, kept: KeptChain): Bank {
   const { vm, time } = options;
   const state = stateOfBlocks(kept.blocks, options, kept.earlierTransactions);
-  const accounts = createAccounts(vm);
+  const accounts = createVmAccounts(vm);
   // A program is loaded when its account is written, and may need another account for its code.
   const ordered = [...kept.accounts].sort(
     ([, a], [, b]) => Number(a?.executable ?? false) - Number(b?.executable ?? false),
@@ -293,7 +293,7 @@ function settle(bank: Bank, before: LedgerBlock): void {
 }
 
 /** Skips `count` slots. */
-export function skip(bank: Bank, count: number): void {
+export function advanceSlots(bank: Bank, count: number): void {
   if (bank.pending.records.length > 0) seal(bank);
   moveTo(bank, bank.pending.slot + count);
 }
@@ -341,7 +341,7 @@ function unfinalized(bank: Bank, finalizedSlot: number): LedgerBlock[] {
 }
 
 /** The slot under construction. */
-export interface Pending {
+export interface PendingBlock {
   slot: number;
   time: number;
   records: TransactionRecord[];
@@ -349,7 +349,7 @@ export interface Pending {
   preImages: PreImages;
 }
 
-export function newPending(slot: number, time: number): Pending {
+export function newPending(slot: number, time: number): PendingBlock {
   return { slot, time, records: [], written: new Set(), preImages: new Map() };
 }
 

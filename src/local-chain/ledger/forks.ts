@@ -2,8 +2,8 @@ import { Message, MessageV0, PublicKey } from '@solana/web3.js';
 import { decode } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { wireFromJson } from '../../solana/decode/wire-bytes.ts';
-import { memoOf } from '../../solana/show-transaction.ts';
-import { decodeTransaction } from '../vm/transaction.ts';
+import { memoOfWire } from '../../solana/show-transaction.ts';
+import { decodeSentTransaction } from '../vm/transaction.ts';
 import { type Bank, land, moveTo, newPending, type OldBranch, openSlot, refreshClock, run, seal } from './bank.ts';
 import {
   type ForkReport,
@@ -141,7 +141,7 @@ export function bankFor(bank: Bank, method: string): Bank {
 
 /** Adds a recorded transaction to the open slot without running it; its meta is served unchanged. */
 export function appendRecorded(bank: Bank, recorded: RecordedTransaction): TransactionRecord {
-  const transaction = decodeTransaction(wireOf(recorded.transaction));
+  const transaction = decodeSentTransaction(wireOf(recorded.transaction));
   const meta = recorded.meta as TransactionMeta | null;
   if (typeof meta !== 'object' || meta === null) {
     throw new CodedError('LOCAL_BAD_TRANSACTION', 'a recorded transaction needs its meta');
@@ -159,7 +159,7 @@ export function appendRecorded(bank: Bank, recorded: RecordedTransaction): Trans
     transaction,
     keys,
     meta,
-    memo: memoOf(transaction, keys),
+    memo: memoOfWire(transaction, keys),
     recorded: true,
   };
   bank.fixtures += 1;

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { deserialize, serialize } from 'node:v8';
 import { CodedError, EXIT } from '../../lib/coded-error.ts';
-import { decodeTransaction } from '../vm/transaction.ts';
+import { decodeSentTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import type { Bank, KeptChain } from './bank.ts';
 import type { LedgerBlock, LedgerListener, PreImages, TransactionMeta, TransactionRecord } from './state.ts';
@@ -109,7 +109,7 @@ function blockOf({ block, records, written, preImages }: BlockEntry): LedgerBloc
 }
 
 function recordOf({ bytes, keys, meta, memo, recorded }: KeptRecord, slot: number, index: number): TransactionRecord {
-  const transaction = decodeTransaction(bytes);
+  const transaction = decodeSentTransaction(bytes);
   return { signature: transaction.signatures[0]!, slot, transaction, keys, meta, memo, recorded, index };
 }
 

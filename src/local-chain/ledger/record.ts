@@ -15,7 +15,7 @@ import {
   SYSTEM_PROGRAM,
   VOTE_PROGRAM,
 } from '../../solana/programs.ts';
-import { isStaticWritable, memoOf } from '../../solana/show-transaction.ts';
+import { isStaticWritable, memoOfWire } from '../../solana/show-transaction.ts';
 import type { ChainTransaction, MessageInstruction, MessageParts } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome } from '../vm/vm.ts';
 import { type Accounts, type TokenState, uiAmountOf, view } from './accounts.ts';
@@ -53,7 +53,7 @@ export function makeRecord(input: RecordInput, accounts: Accounts): UnplacedReco
     transaction,
     keys: keys.all,
     meta: makeMeta(input, accounts),
-    memo: memoOf(transaction, keys.all),
+    memo: memoOfWire(transaction, keys.all),
     recorded: false,
   };
 }

@@ -2,7 +2,7 @@ import { CLOCK_SYSVAR } from '../../solana/programs.ts';
 import { type ContextConfig, invalid, invalidParams, type ParamReader, RPC, rpcError } from '../encode/params.ts';
 import { view } from '../ledger/accounts.ts';
 import { type Bank, imageIn, RELEASES, type Release, type Submission } from '../ledger/bank.ts';
-import type { Commitment, LedgerBlock } from '../ledger/state.ts';
+import type { BankLevel, LedgerBlock } from '../ledger/state.ts';
 import type { ChainTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 
@@ -99,7 +99,7 @@ function debugMap(value: unknown): string {
 }
 
 /** The only place where the simulator identifies itself: no client can mistake it for a validator. */
-export const API_VERSION = '0.0.0-parhelion-local';
+export const LOCAL_API_VERSION = '0.0.0-parhelion-local';
 
 /** Dependencies of the methods. */
 export interface LocalNode {
@@ -119,18 +119,18 @@ export interface LocalNode {
 export type Method = (node: LocalNode, params: unknown) => unknown;
 export type Methods = Readonly<Record<string, Method>>;
 
-export interface Answer<T> {
+export interface ContextAnswer<T> {
   readonly context: { readonly slot: number; readonly apiVersion: string };
   readonly value: T;
 }
 
-export function inContext<T>(slot: number, value: T): Answer<T> {
-  return { context: { slot, apiVersion: API_VERSION }, value };
+export function inContext<T>(slot: number, value: T): ContextAnswer<T> {
+  return { context: { slot, apiVersion: LOCAL_API_VERSION }, value };
 }
 
 /** The state of the chain for a call: a node's bank at the requested commitment. */
 export interface BankView {
-  readonly commitment: Commitment;
+  readonly commitment: BankLevel;
   readonly slot: number;
   /** The newest block at or below `slot`: its hash is the newest that transactions may use there. */
   readonly block: LedgerBlock;
@@ -144,7 +144,7 @@ export function bankOf(node: LocalNode, config: ContextConfig | undefined): Bank
   return bankAt(node, config?.commitment ?? 'finalized', contextSlot(node, config));
 }
 
-function bankAt(node: LocalNode, commitment: Commitment, slot: number): BankView {
+function bankAt(node: LocalNode, commitment: BankLevel, slot: number): BankView {
   const { state } = node.bank;
   const sealed = state.block(slot);
   const block = sealed ?? state.tip();
@@ -164,11 +164,11 @@ function bankAt(node: LocalNode, commitment: Commitment, slot: number): BankView
 export function sendingBank(node: LocalNode, config: ContextConfig | undefined): BankView {
   const asked = bankOf(node, config);
   if (!node.sealsEach || asked.commitment !== 'finalized') return asked;
-  return { ...bankAt(node, 'confirmed', slotOf(node.bank, 'confirmed')), slot: asked.slot };
+  return { ...bankAt(node, 'confirmed', bankSlotOf(node.bank, 'confirmed')), slot: asked.slot };
 }
 
 /** Throws -32602. */
-export function requireCommitment(node: LocalNode, commitment: Commitment | undefined): void {
+export function requireCommitment(node: LocalNode, commitment: BankLevel | undefined): void {
   if (node.refusesConfirmed && commitment === 'confirmed')
     throw invalidParams('Method does not support commitment `confirmed`');
 }
@@ -176,7 +176,7 @@ export function requireCommitment(node: LocalNode, commitment: Commitment | unde
 /** Newest slot of the requested commitment, checked against `minContextSlot`. Throws -32016. */
 export function contextSlot(node: LocalNode, config: ContextConfig | undefined): number {
   requireCommitment(node, config?.commitment);
-  const slot = slotOf(node.bank, config?.commitment ?? 'finalized');
+  const slot = bankSlotOf(node.bank, config?.commitment ?? 'finalized');
   const wanted = config?.minContextSlot;
   if (wanted !== undefined && wanted > slot) {
     throw rpcError(RPC.minContextSlot, 'Minimum context slot has not been reached', { contextSlot: slot });
@@ -195,14 +195,14 @@ export interface AccountView {
 }
 
 /** Newest slot of a commitment. */
-export function slotOf(bank: Bank, commitment: Commitment): number {
+export function bankSlotOf(bank: Bank, commitment: BankLevel): number {
   const slot = newestOf(bank, commitment);
   if (bank.lagSlots === 0) return slot;
   const blocks = bank.state.blocks();
   return (blocks.findLast((block) => block.slot <= slot - bank.lagSlots) ?? blocks[0]!).slot;
 }
 
-function newestOf(bank: Bank, commitment: Commitment): number {
+function newestOf(bank: Bank, commitment: BankLevel): number {
   if (commitment === 'processed') return bank.pending.slot;
   return commitment === 'confirmed' ? bank.state.tip().slot : bank.state.finalized().slot;
 }
@@ -210,8 +210,8 @@ function newestOf(bank: Bank, commitment: Commitment): number {
 /**
  * The engine holds only the newest state; accounts written by later blocks are looked up in their pre-images, oldest first.
  */
-export function viewOf(bank: Bank, commitment: Commitment): AccountView {
-  const slot = slotOf(bank, commitment);
+export function accountViewOf(bank: Bank, commitment: BankLevel): AccountView {
+  const slot = bankSlotOf(bank, commitment);
   return viewAt(bank, slot, commitment !== 'processed');
 }
 

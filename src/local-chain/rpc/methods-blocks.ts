@@ -29,7 +29,16 @@ import {
   usize,
 } from '../encode/params.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
-import { changedIn, contextSlot, inContext, isSince, type LocalNode, type Methods, method, slotOf } from './method.ts';
+import {
+  bankSlotOf,
+  changedIn,
+  contextSlot,
+  inContext,
+  isSince,
+  type LocalNode,
+  type Methods,
+  method,
+} from './method.ts';
 
 const MAX_RANGE_SLOTS = 500_000;
 const MAX_SIGNATURES = 1000;
@@ -52,7 +61,7 @@ export const blockMethods: Methods = {
     if (limit > MAX_RANGE_SLOTS) throw invalidParams(`Limit too large; max ${MAX_RANGE_SLOTS}`);
     return slots(node, small(start), newestSealed(node, config)).slice(0, small(limit));
   }),
-  getBlockTime: method([u64], [], (node, slot) => findBlock(node, slot, slotOf(node.bank, 'confirmed')).time),
+  getBlockTime: method([u64], [], (node, slot) => findBlock(node, slot, bankSlotOf(node.bank, 'confirmed')).time),
   getBlock: method([u64], [blockConfigOrEncoding], (node, slot, config) => {
     requireEncoding(node, config);
     const block = findBlock(node, slot, newestSealed(node, config));
@@ -131,7 +140,7 @@ function signatureStatuses(
       if (record !== undefined && record.slot > slot) return null;
       const block = record === undefined ? undefined : node.bank.state.block(record.slot);
       const isAtHand = block === undefined || block.height >= oldest || searchesHistory === true;
-      return isAtHand ? statusOf(node, record) : null;
+      return isAtHand ? signatureStatusOf(node, record) : null;
     }),
   );
 }
@@ -175,7 +184,7 @@ function signatureInfo(node: LocalNode, record: TransactionRecord) {
   const { signature, slot, memo, meta } = record;
   return {
     blockTime: node.bank.state.block(slot)?.time ?? null,
-    confirmationStatus: slot <= slotOf(node.bank, 'finalized') ? 'finalized' : 'confirmed',
+    confirmationStatus: slot <= bankSlotOf(node.bank, 'finalized') ? 'finalized' : 'confirmed',
     err: meta.err,
     memo,
     signature,
@@ -185,14 +194,14 @@ function signatureInfo(node: LocalNode, record: TransactionRecord) {
 }
 
 /** Confirmation state of a transaction; confirmations are counted in blocks above its own. */
-export function statusOf(node: LocalNode, record: TransactionRecord | undefined) {
-  if (record === undefined || record.slot > slotOf(node.bank, 'processed')) return null;
+export function signatureStatusOf(node: LocalNode, record: TransactionRecord | undefined) {
+  if (record === undefined || record.slot > bankSlotOf(node.bank, 'processed')) return null;
   const { state } = node.bank;
   const { err, status } = record.meta;
   const block = state.block(record.slot);
   const { slot } = record;
   if (block === undefined) return { confirmationStatus: 'processed', confirmations: 0, err, slot, status };
-  const finalized = slot <= slotOf(node.bank, 'finalized');
+  const finalized = slot <= bankSlotOf(node.bank, 'finalized');
   const confirmations = finalized ? null : state.tip().height - block.height;
   return { confirmationStatus: finalized ? 'finalized' : 'confirmed', confirmations, err, slot, status };
 }

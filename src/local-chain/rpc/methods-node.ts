@@ -24,12 +24,12 @@ import {
 import { genesisHashOf } from '../ledger/genesis.ts';
 import type { LedgerBlock } from '../ledger/state.ts';
 import {
-  API_VERSION,
   bankOf,
   changedIn,
   contextSlot,
   inContext,
   isSince,
+  LOCAL_API_VERSION,
   type LocalNode,
   type Methods,
   method,
@@ -73,7 +73,7 @@ const isAlpenglow = ({ bank }: LocalNode): boolean => bank.options.consensus ===
  */
 export const nodeMethods: Methods = {
   getHealth: method([], [], () => 'ok'),
-  getVersion: method([], [], () => ({ 'feature-set': 0, 'solana-core': API_VERSION })),
+  getVersion: method([], [], () => ({ 'feature-set': 0, 'solana-core': LOCAL_API_VERSION })),
   getAgGenesisCert: method([], [], (node) => (isAlpenglow(node) ? GENESIS_CERTIFICATE : null)),
   getGenesisHash: method([], [], (node) => node.genesisHash),
   getIdentity: method([], [], (node) => ({ identity: node.genesisHash })),
@@ -224,7 +224,7 @@ function clusterNode(node: LocalNode) {
     tpuQuic: null,
     ...(isSince(node, '4.5') ? {} : { tpuVote: null }),
     tvu: null,
-    version: API_VERSION,
+    version: LOCAL_API_VERSION,
   };
 }
 

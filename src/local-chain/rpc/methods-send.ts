@@ -41,7 +41,7 @@ import {
   tokenBalances,
 } from '../ledger/record.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/state.ts';
-import { type ChainTransaction, decodeMessage, decodeTransaction } from '../vm/transaction.ts';
+import { type ChainTransaction, decodeMessage, decodeSentTransaction } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome, VmSimulation } from '../vm/vm.ts';
 import { type BankView, changedIn, inContext, type LocalNode, type Methods, method, sendingBank } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
@@ -174,7 +174,7 @@ function withBlockhash({ bytes }: ChainTransaction, blockhash: string): ChainTra
   walkWire({ bytes, at: 0, end: bytes.length }, layout);
   const changed = Uint8Array.from(bytes);
   changed.set(decode32(blockhash)!, layout.blockhashAt);
-  return decodeTransaction(changed);
+  return decodeSentTransaction(changed);
 }
 
 function preflightFailure(simulation: Simulation): Error {
@@ -507,7 +507,7 @@ function transactionOf(text: string, encoding: WireEncoding = 'base58'): ChainTr
   const bytes = wireBytes(text, encoding === 'base64' ? 'base64' : 'base58', TRANSACTION);
   const end = isLarge(bytes) ? bytes.length : walk(bytes, TRANSACTION, walkTransaction);
   try {
-    return decodeTransaction(bytes.subarray(0, end));
+    return decodeSentTransaction(bytes.subarray(0, end));
   } catch (error) {
     if (isLarge(bytes)) throw invalidParams(`failed to deserialize ${TRANSACTION}: ${reasonOf(error)}`);
     throw invalidTransaction('Transaction failed to sanitize accounts offsets correctly');

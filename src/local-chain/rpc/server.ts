@@ -19,7 +19,7 @@ export interface ServedCall {
 }
 
 /** Answers a whole HTTP call; the default is `answerPlainly`, and a fault layer may precede it. */
-export type Responder = (call: ServedCall) => void | Promise<void>;
+export type CallResponder = (call: ServedCall) => void | Promise<void>;
 
 interface RpcServer {
   readonly server: Server;
@@ -30,7 +30,7 @@ interface RpcServer {
 /** Listens on loopback only; no option changes the address. */
 export async function startRpcServer(
   port: number,
-  respond: Responder,
+  respond: CallResponder,
   upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,
 ): Promise<RpcServer> {
   const server = createServer((request, response) => {
@@ -70,7 +70,7 @@ function listen(server: Server, port: number): Promise<void> {
   });
 }
 
-async function serve(request: IncomingMessage, response: ServerResponse, respond: Responder): Promise<void> {
+async function serve(request: IncomingMessage, response: ServerResponse, respond: CallResponder): Promise<void> {
   if (request.url?.split('?')[0] === '/health') return end(response, 200, 'ok', null);
   if (request.method === 'OPTIONS') return end(response, 200, '', JSON_TYPE);
   if (request.method !== 'POST') {
@@ -137,11 +137,11 @@ export function answerBody(node: LocalNode, methods: Methods, body: unknown): Rp
 /** Answers one call; null for a notification. */
 export function answerItem(node: LocalNode, methods: Methods, item: unknown): RpcResponse | null {
   try {
-    const request = readRequest(item);
+    const request = readRpcRequest(item);
     const response = answer(node, methods, request);
     return request.isNotification ? null : response;
   } catch (error) {
-    return failure(idOf(item), error);
+    return failure(requestIdOf(item), error);
   }
 }
 
@@ -169,7 +169,7 @@ function isCall(value: unknown): boolean {
 }
 
 /** Checks the form of one call. Throws -32600. */
-export function readRequest(value: unknown): RpcRequest {
+export function readRpcRequest(value: unknown): RpcRequest {
   const call = (value ?? {}) as Record<string, unknown>;
   const { jsonrpc, method, params, id } = call;
   const badParams = params !== undefined && (typeof params !== 'object' || params === null) && params !== null;
@@ -204,7 +204,7 @@ export function failure(id: unknown, thrown: unknown): RpcResponse {
 }
 
 /** The id of a malformed request, if it has one. */
-export function idOf(value: unknown): unknown {
+export function requestIdOf(value: unknown): unknown {
   return isCall(value) ? ((value as { id?: unknown }).id ?? null) : null;
 }
 

@@ -45,7 +45,7 @@ export interface ChainTransaction extends MessageParts {
  * Decodes wire bytes. The engine aborts the whole process on bytes that do not decode, so only the output of a full
  * decode-and-encode round trip, byte for byte, ever reaches it. Throws LOCAL_BAD_TRANSACTION.
  */
-export function decodeTransaction(bytes: Uint8Array): ChainTransaction {
+export function decodeSentTransaction(bytes: Uint8Array): ChainTransaction {
   if (isMessageFirst(bytes)) return decodeVersion1(bytes);
   if (bytes.length > PACKET_BYTES) {
     throw bad(`transaction too large: ${bytes.length} bytes (max: ${PACKET_BYTES} bytes)`);

@@ -1,5 +1,5 @@
 import { type ByteReader, createByteReader } from '../../lib/bytes.ts';
-import { attempt, nullableKey } from './decoded.ts';
+import { nullableKey, tryDecode } from './decoded.ts';
 import { type Extension, findExtension } from './token.ts';
 
 /** How amounts of a mint are shown in addition to its decimals. Times are unix seconds, rates basis points per year. */
@@ -23,9 +23,9 @@ const KEY_BYTES = 32;
 /** The scale of a Token-2022 mint; null for mints with plain amounts. */
 export function readAmountScale(extensions: readonly Extension[]): AmountScale | null {
   const interest = findExtension(extensions, 'InterestBearingConfig');
-  if (interest !== null) return attempt(() => readInterest(createByteReader(interest, KEY_BYTES))).value;
+  if (interest !== null) return tryDecode(() => readInterest(createByteReader(interest, KEY_BYTES))).value;
   const scaled = findExtension(extensions, 'ScaledUiAmount');
-  return scaled === null ? null : attempt(() => readMultiplier(createByteReader(scaled, KEY_BYTES))).value;
+  return scaled === null ? null : tryDecode(() => readMultiplier(createByteReader(scaled, KEY_BYTES))).value;
 }
 
 function readInterest(reader: ByteReader): AmountScale {
@@ -121,7 +121,7 @@ const BASIS_POINTS = 10_000n;
 export function readTransferFeeConfig(extensions: readonly Extension[]): TransferFeeConfig | null {
   const value = findExtension(extensions, 'TransferFeeConfig');
   if (value === null) return null;
-  return attempt(() => {
+  return tryDecode(() => {
     const reader = createByteReader(value);
     const fee = (): TransferFee => ({ epoch: reader.u64(), maximum: reader.u64(), basisPoints: reader.u16() });
     const [feeAuthority, withdrawAuthority] = [nullableKey(reader), nullableKey(reader)];

@@ -2,7 +2,7 @@ import { decode as decodeMsgPack } from '@msgpack/msgpack';
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { JsonNumber, parseVerbatim } from '../../lib/json.ts';
 import { CORE_PROGRAM } from '../programs.ts';
-import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
+import { type Decoded, keyText, type RawAccount, text, tryDecode, undecoded } from './decoded.ts';
 
 /** An asset of Metaplex Core: one account, without mint and token account. Keys are base58. */
 export interface CoreAsset {
@@ -51,7 +51,7 @@ function decodeCore<T>(
 ): Decoded<T> {
   if (lamports === 0n || data.length === 0 || data[0] === 0) return undecoded('missing');
   if (owner !== CORE_PROGRAM || data[0] !== key) return undecoded('foreign');
-  return attempt(() => read(createByteReader(data, 1), data));
+  return tryDecode(() => read(createByteReader(data, 1), data));
 }
 
 /** What the program leaves of an asset or collection that was burnt: an account of one byte. */

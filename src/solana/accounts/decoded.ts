@@ -20,7 +20,7 @@ export type UndecodedReason = 'missing' | 'foreign' | 'malformed';
 export const undecoded = (reason: UndecodedReason): Decoded<never> => ({ value: null, reason });
 
 /** Runs a reader of bytes; a wrong layout is `malformed`, any other error is a bug and rethrown. */
-export function attempt<T>(read: () => T): Decoded<T> {
+export function tryDecode<T>(read: () => T): Decoded<T> {
   try {
     return { value: read(), reason: null };
   } catch (error) {

@@ -1,6 +1,6 @@
 import { createByteReader } from '../../lib/bytes.ts';
 import { INSCRIPTION_PROGRAM } from '../programs.ts';
-import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
+import { type Decoded, keyText, type RawAccount, text, tryDecode, undecoded } from './decoded.ts';
 
 /** What the program of LibrePlex says of data that somebody inscribed for a mint. The data are in an account of their own. */
 export interface Inscription {
@@ -27,7 +27,7 @@ export function decodeInscription({ owner, data }: RawAccount): Decoded<Inscript
   if (data.length === 0) return undecoded('missing');
   if (owner !== INSCRIPTION_PROGRAM || !VERSION_3.equals(data.subarray(0, VERSION_3.length)))
     return undecoded('foreign');
-  return attempt(() => {
+  return tryDecode(() => {
     const reader = createByteReader(data, VERSION_3.length);
     const [authority, root, dataAccount] = [keyText(reader), keyText(reader), keyText(reader)];
     const [order, size, contentType, encoding] = [reader.u64(), reader.u32(), text(reader), text(reader)];

@@ -1,6 +1,6 @@
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../programs.ts';
-import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
+import { type Decoded, keyText, type RawAccount, text, tryDecode, undecoded } from './decoded.ts';
 
 /** A Metaplex metadata account. Keys are base58; texts are without padding zeros, blanks are kept. */
 export interface Metadata extends MetadataTail {
@@ -38,7 +38,7 @@ export function decodeMetadata(account: RawAccount): Decoded<Metadata> {
 export function decodeMetadataBytes(data: Uint8Array): Decoded<Metadata> {
   if (data.length === 0 || data[0] === 0) return undecoded('missing');
   if (data[0] !== METADATA_KEY) return undecoded('foreign');
-  return attempt(() => readMetadata(data));
+  return tryDecode(() => readMetadata(data));
 }
 
 function readMetadata(data: Uint8Array): Metadata {
@@ -154,10 +154,10 @@ export function decodeEdition({ owner, lamports, data }: RawAccount): Decoded<Ed
   const reader = createByteReader(data, 1);
   switch (data[0]) {
     case KEY.print:
-      return attempt(() => ({ kind: 'print', parent: keyText(reader), edition: reader.u64() }));
+      return tryDecode(() => ({ kind: 'print', parent: keyText(reader), edition: reader.u64() }));
     case KEY.masterV1:
     case KEY.masterV2:
-      return attempt(() => ({ kind: 'master', supply: reader.u64(), maxSupply: reader.option(reader.u64) }));
+      return tryDecode(() => ({ kind: 'master', supply: reader.u64(), maxSupply: reader.option(reader.u64) }));
     default:
       return undecoded('foreign');
   }

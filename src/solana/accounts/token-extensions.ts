@@ -1,7 +1,7 @@
 import { encode } from '../../lib/base58.ts';
 import { type ByteReader, createByteReader } from '../../lib/bytes.ts';
 import { f64, i16, i64, readTransferFeeConfig } from './amounts.ts';
-import { attempt, keyText, nullableKey } from './decoded.ts';
+import { keyText, nullableKey, tryDecode } from './decoded.ts';
 import { decodeTokenMetadata, type Extension, findExtension } from './token.ts';
 
 type Members = Readonly<Record<string, unknown>>;
@@ -24,7 +24,7 @@ function extensionsJson(extensions: readonly Extension[], readers: Readers, hasW
   const found = extensions.flatMap((extension) => {
     const [name, read] = readers[extension.name ?? ''] ?? [];
     if (name === undefined || read === undefined) return [];
-    const { value } = attempt(() => read(createByteReader(extension.value), extensions, hasWords));
+    const { value } = tryDecode(() => read(createByteReader(extension.value), extensions, hasWords));
     return value === null ? [] : [[name, value] as const];
   });
   return found.length === 0 ? null : Object.fromEntries(found);

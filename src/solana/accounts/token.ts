@@ -1,7 +1,6 @@
 import { createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../programs.ts';
 import {
-  attempt,
   type Decoded,
   keyText,
   nullableKey,
@@ -9,6 +8,7 @@ import {
   presence,
   type RawAccount,
   text,
+  tryDecode,
   undecoded,
 } from './decoded.ts';
 
@@ -27,7 +27,7 @@ export interface Mint {
 /** Reads a mint. An uninitialized one is `foreign`. */
 export function decodeMint({ owner, data }: Pick<RawAccount, 'owner' | 'data'>): Decoded<Mint> {
   if (!hasForm('mint', owner, data)) return undecoded(data.length === 0 ? 'missing' : 'foreign');
-  const read = attempt(() => {
+  const read = tryDecode(() => {
     const reader = createByteReader(data);
     const mintAuthority = optionalKey(reader);
     const [supply, decimals, isInitialized] = [reader.u64(), reader.u8(), reader.bool()];
@@ -59,7 +59,7 @@ const STATE = { uninitialized: 0, frozen: 2 } as const;
 /** Reads a token account. An uninitialized one is `foreign`. */
 export function decodeTokenAccount({ owner, data }: Pick<RawAccount, 'owner' | 'data'>): Decoded<TokenAccount> {
   if (!hasForm('account', owner, data)) return undecoded(data.length === 0 ? 'missing' : 'foreign');
-  const read = attempt(() => readBase(data));
+  const read = tryDecode(() => readBase(data));
   if (read.value === null) return read;
   const { state, ...account } = read.value;
   if (state === STATE.uninitialized) return undecoded('foreign');
@@ -192,7 +192,7 @@ interface MetadataPointer {
 export function readMetadataPointer(extensions: readonly Extension[]): MetadataPointer | null {
   const value = findExtension(extensions, 'MetadataPointer');
   if (value === null) return null;
-  return attempt(() => {
+  return tryDecode(() => {
     const reader = createByteReader(value);
     return { authority: nullableKey(reader), metadataAddress: nullableKey(reader) };
   }).value;
@@ -213,7 +213,7 @@ const PAIR_BYTES = 8;
 
 /** Reads the value of the extension `TokenMetadata`. */
 export function decodeTokenMetadata(value: Uint8Array): Decoded<TokenMetadata> {
-  return attempt(() => {
+  return tryDecode(() => {
     const reader = createByteReader(value);
     const updateAuthority = nullableKey(reader);
     const [mint, name, symbol, uri] = [keyText(reader), text(reader), text(reader), text(reader)];

@@ -22,10 +22,10 @@ import { type Content, contentOf } from './content.ts';
  * Assets as the DAS API shows them, built from decoded accounts. `hosted` and `metaplex` are the two dialects of the API: members that
  * only one of them has, and values that they write differently.
  */
-export type Dialect = 'hosted' | 'metaplex';
+export type AssetDialect = 'hosted' | 'metaplex';
 
 export interface AssetOptions {
-  readonly dialect: Dialect;
+  readonly dialect: AssetDialect;
   readonly showFungible: boolean;
   readonly showUnverifiedCollections: boolean;
 }
@@ -360,7 +360,7 @@ function tokenInfoOf(
 }
 
 /** An inscription of an asset of any kind; the two dialects name its members differently. */
-export function inscriptionJson(inscription: Inscription, dialect: Dialect): Readonly<Record<string, unknown>> {
+export function inscriptionJson(inscription: Inscription, dialect: AssetDialect): Readonly<Record<string, unknown>> {
   const { authority, root, dataAccount, order, size, contentType, encoding, validationHash } = inscription;
   const common = { authority, order: countOf(order), size, encoding };
   return dialect === 'hosted'

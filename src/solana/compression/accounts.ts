@@ -120,7 +120,7 @@ export function hashToField(...parts: readonly Uint8Array[]): Uint8Array {
 }
 
 /** The data of a compressed token account. */
-export interface TokenAccount {
+export interface TokenAccountData {
   readonly mint: Uint8Array;
   readonly owner: Uint8Array;
   readonly amount: bigint;
@@ -134,7 +134,7 @@ export interface TokenAccount {
 const TOKEN_ACCOUNTS = new Set(['0200000000000000', '0000000000000003', '0000000000000004']);
 
 /** Whether an account of the compressed-token program holds tokens. `tokenProgram` is its 32 bytes. */
-export function isTokenAccount(account: CompressedAccount, tokenProgram: Uint8Array): boolean {
+export function isCompressedTokenAccount(account: CompressedAccount, tokenProgram: Uint8Array): boolean {
   const { owner, data } = account;
   return (
     data !== null &&
@@ -147,7 +147,7 @@ export function isTokenAccount(account: CompressedAccount, tokenProgram: Uint8Ar
  * Reads the data. Bytes after the known fields are kept as `tlv`: new extensions must not stop an indexer. Null when the
  * fixed part is incomplete.
  */
-export function readTokenAccount(data: Uint8Array): TokenAccount | null {
+export function readTokenAccount(data: Uint8Array): TokenAccountData | null {
   const reader = createByteReader(data);
   try {
     const fixed = {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
 import { decode32, encode32 } from '../../lib/base58.ts';
-import { isTokenAccount, readTokenAccount } from './accounts.ts';
+import { isCompressedTokenAccount, readTokenAccount } from './accounts.ts';
 import { readTreeAccount } from './tree-accounts.ts';
 
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
@@ -122,9 +122,9 @@ test('which accounts hold tokens', () => {
     [0, 0, 0, 0, 0, 0, 0, 3],
     [0, 0, 0, 0, 0, 0, 0, 4],
   ]) {
-    assert.equal(isTokenAccount(account(program, discriminator), program), true);
-    assert.equal(isTokenAccount(account(key(5), discriminator), program), false);
+    assert.equal(isCompressedTokenAccount(account(program, discriminator), program), true);
+    assert.equal(isCompressedTokenAccount(account(key(5), discriminator), program), false);
   }
-  assert.equal(isTokenAccount(account(program, [1, 0, 0, 0, 0, 0, 0, 0]), program), false);
-  assert.equal(isTokenAccount(account(program, null), program), false);
+  assert.equal(isCompressedTokenAccount(account(program, [1, 0, 0, 0, 0, 0, 0, 0]), program), false);
+  assert.equal(isCompressedTokenAccount(account(program, null), program), false);
 });

@@ -11,10 +11,10 @@ import { type BlockParts, isVote, LeanTransaction } from './transaction.ts';
 import { HIGHEST_WIRE_VERSION, walkWire } from './walk-wire.ts';
 import { base64Length, fromBase64, KEPT_WIRE, namedVersion, wireOfEntry } from './wire-bytes.ts';
 import {
+  bytesAt,
   eachTableKey,
   emptyLayout,
   repeatedSignature,
-  viewOf,
   type WireLayout,
   type WireReader,
 } from './wire-layout.ts';
@@ -291,7 +291,7 @@ function opaque(
   const signatures = signatureTexts(json['signatures']);
   if (signatures.length === 0 && layout.signaturesAt >= 0)
     for (let number = 0; number < layout.signatureCount; number++)
-      signatures.push(viewOf(bytes, layout.signaturesAt + number * 64, 64));
+      signatures.push(bytesAt(bytes, layout.signaturesAt + number * 64, 64));
   const ids: number[] = [];
   if (layout.keysAt >= 0)
     for (let number = 0; number < layout.keyCount; number++) ids.push(table.intern(view, layout.keysAt + number * 32));

@@ -121,7 +121,7 @@ export interface TextRange {
 }
 
 /** A part of the answer; empty when it is missing. */
-export interface Span {
+export interface TextSpan {
   readonly from: number;
   readonly to: number;
 }
@@ -146,7 +146,7 @@ export interface ScannedMeta {
   readonly from: number;
   readonly to: number;
   /** The text of `err`; empty for null. */
-  readonly error: Span;
+  readonly error: TextSpan;
   /** Numbers of elements. */
   readonly preBalances: number;
   readonly postBalances: number;
@@ -238,7 +238,7 @@ const DATA = 2;
 const REQUIRED_OF_META = (1 << ERR) | (1 << FEE) | (1 << PRE_BALANCES) | (1 << POST_BALANCES);
 
 const NOTHING: TextRange = { at: 0, count: 0 };
-const EMPTY: Span = { from: 0, to: 0 };
+const EMPTY: TextSpan = { from: 0, to: 0 };
 const NO_TOKENS: ScannedTokens = { ...EMPTY, texts: NOTHING, largest: -1 };
 
 /** Skips the `meta` of a transaction and checks everything that is read later. */
@@ -386,7 +386,7 @@ const DECIMALS = 1;
 /** All members except owner and program. */
 const REQUIRED_OF_BALANCE = (1 << ACCOUNT) | (1 << MINT) | (1 << UI_AMOUNT);
 
-export interface ScannedTokens extends Span {
+export interface ScannedTokens extends TextSpan {
   /** Three texts for each balance: mint, program, owner. */
   readonly texts: TextRange;
   /** Largest account index; -1 for none. */

@@ -19,7 +19,15 @@ import type { KeyTableBuilder } from './key-table.ts';
 import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
 import { decodeExact } from './response.ts';
 import type { ScannedEntry, ScannedMeta } from './scan-block.ts';
-import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
+import {
+  bytesAt,
+  instructionsOf,
+  lookupsOf,
+  messageHeaderAt,
+  signaturesOf,
+  transactionConfigOf,
+  type WireLayout,
+} from './wire-layout.ts';
 
 /** Common parts of the transactions of a block. */
 export interface BlockParts {
@@ -145,15 +153,15 @@ export class LeanTransaction implements NormalTransaction {
   }
 
   get header(): MessageHeader {
-    return headerOf(this.block.bytes, this.layout.headerAt);
+    return messageHeaderAt(this.block.bytes, this.layout.headerAt);
   }
 
   get config(): TransactionConfig | null {
-    return this.layout.version === 1 ? configOf(this.block.bytes, this.layout) : null;
+    return this.layout.version === 1 ? transactionConfigOf(this.block.bytes, this.layout) : null;
   }
 
   get recentBlockhash(): Uint8Array {
-    return viewOf(this.block.bytes, this.layout.blockhashAt, 32);
+    return bytesAt(this.block.bytes, this.layout.blockhashAt, 32);
   }
 
   get instructions(): readonly NormalInstruction[] {
@@ -163,7 +171,7 @@ export class LeanTransaction implements NormalTransaction {
 
   get addressTableLookups(): readonly AddressTableLookup[] {
     const { bytes, keys } = this.block;
-    return lookupsOf(bytes, this.layout, (at) => keys.find(viewOf(bytes, at, 32)));
+    return lookupsOf(bytes, this.layout, (at) => keys.find(bytesAt(bytes, at, 32)));
   }
 
   get error(): unknown {

@@ -8,15 +8,15 @@ import type {
 } from '../../ports/block.ts';
 import { badTransaction } from './response.ts';
 import {
-  configOf,
+  bytesAt,
   emptyLayout,
-  headerOf,
   instructionsOf,
+  messageHeaderAt,
   NO_SIGNATURE,
   noteOddity,
   readLength,
   skip,
-  viewOf,
+  transactionConfigOf,
   type WireLayout,
   type WireReader,
   walkVersion1,
@@ -161,14 +161,14 @@ export function peekWire(bytes: Uint8Array): WirePeek {
   const fault = walkWire({ bytes, at: 0, end: bytes.length }, layout);
   if (fault !== null) throw badTransaction(0, fault);
   if (layout.signatureCount === 0) throw badTransaction(0, NO_SIGNATURE);
-  const first = viewOf(bytes, layout.signaturesAt, 64);
+  const first = bytesAt(bytes, layout.signaturesAt, 64);
   return {
     signature: encode64(bytes, layout.signaturesAt),
     isUnsigned: first.every((byte) => byte === 0),
     signatureCount: layout.signatureCount,
     signatureAt(index) {
       if (!(index >= 0 && index < layout.signatureCount)) throw new RangeError(`no signature ${index}`);
-      return viewOf(bytes, layout.signaturesAt + index * SIGNATURE_BYTES, SIGNATURE_BYTES);
+      return bytesAt(bytes, layout.signaturesAt + index * SIGNATURE_BYTES, SIGNATURE_BYTES);
     },
     // Version 1 has it before its signatures.
     message:
@@ -176,14 +176,14 @@ export function peekWire(bytes: Uint8Array): WirePeek {
         ? bytes.subarray(0, layout.signaturesAt)
         : bytes.subarray(layout.signaturesAt + layout.signatureCount * SIGNATURE_BYTES),
     version: layout.version < 0 ? 'legacy' : layout.version,
-    header: headerOf(bytes, layout.headerAt),
-    config: layout.version === 1 ? configOf(bytes, layout) : null,
+    header: messageHeaderAt(bytes, layout.headerAt),
+    config: layout.version === 1 ? transactionConfigOf(bytes, layout) : null,
     oddity: layout.oddity,
     recentBlockhash: encode32(bytes, layout.blockhashAt),
     staticKeyCount: layout.keyCount,
     staticKey(index) {
       if (!(index >= 0 && index < layout.keyCount)) throw new RangeError(`no static key ${index}`);
-      return viewOf(bytes, layout.keysAt + index * 32, 32);
+      return bytesAt(bytes, layout.keysAt + index * 32, 32);
     },
     instructions: instructionsOf(bytes, layout),
   };

@@ -99,22 +99,22 @@ export function skip(reader: WireReader, count: number): number {
 /** Objects created on demand from a walked transaction. All byte arrays are views. */
 
 /** A view that is a plain Uint8Array even where `bytes` is a Buffer. */
-export function viewOf(bytes: Uint8Array, at: number, length: number): Uint8Array {
+export function bytesAt(bytes: Uint8Array, at: number, length: number): Uint8Array {
   return new Uint8Array(bytes.buffer, bytes.byteOffset + at, length);
 }
 
 function readBytes(reader: WireReader): Uint8Array {
   const length = readLength(reader);
-  const view = viewOf(reader.bytes, reader.at, length);
+  const view = bytesAt(reader.bytes, reader.at, length);
   reader.at += length;
   return view;
 }
 
 export function signaturesOf(bytes: Uint8Array, at: number, count: number): Uint8Array[] {
-  return Array.from({ length: count }, (_, number) => viewOf(bytes, at + number * 64, 64));
+  return Array.from({ length: count }, (_, number) => bytesAt(bytes, at + number * 64, 64));
 }
 
-export function headerOf(bytes: Uint8Array, at: number): MessageHeader {
+export function messageHeaderAt(bytes: Uint8Array, at: number): MessageHeader {
   return {
     numRequiredSignatures: bytes[at]!,
     numReadonlySignedAccounts: bytes[at + 1]!,
@@ -141,8 +141,8 @@ function payloadsOf(bytes: Uint8Array, headersAt: number, count: number): Normal
   let at = headersAt + count * INSTRUCTION_HEADER_BYTES;
   for (let number = 0; number < count; number++) {
     const header = headersAt + number * INSTRUCTION_HEADER_BYTES;
-    const accounts = viewOf(bytes, at, bytes[header + 1]!);
-    const data = viewOf(bytes, at + accounts.length, readU16(bytes, header + 2));
+    const accounts = bytesAt(bytes, at, bytes[header + 1]!);
+    const data = bytesAt(bytes, at + accounts.length, readU16(bytes, header + 2));
     instructions.push({ programIndex: bytes[header]!, accounts, data });
     at += accounts.length + data.length;
   }
@@ -305,7 +305,7 @@ function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
 }
 
 /** The config values of an accepted transaction. */
-export function configOf(bytes: Uint8Array, { configMask, configAt }: WireLayout): TransactionConfig {
+export function transactionConfigOf(bytes: Uint8Array, { configMask, configAt }: WireLayout): TransactionConfig {
   let at = configAt;
   const next = (bit: number): number | null => {
     if ((configMask & bit) === 0) return null;

@@ -4,7 +4,7 @@ import { blockIdOf, createValidators, footerOf, footerUpdate } from '../../../te
 import { encode } from '../../lib/base58.ts';
 import { parseExact } from '../../lib/json.ts';
 import { ProtobufReader } from '../../lib/protobuf.ts';
-import { CertificateChecker, payloadOf } from './certificate.ts';
+import { CertificateChecker, votePayloadOf } from './certificate.ts';
 import { type BlockFooter, type FinalCertificate, readFooter, type VotesAggregate } from './footer.ts';
 import { faultOfRankMap, type RankMap, readRankMap } from './rank-map.ts';
 
@@ -58,7 +58,7 @@ function check(certificate: FinalCertificate, { map = MAP, shredVersion = SHRED_
 describe('the certificate of a block', () => {
   test('the bytes of votes are those that validators sign', () => {
     const bytesOf = (kind: number, blockId: Uint8Array | null) =>
-      Buffer.from(payloadOf(kind, BigInt(SLOT), blockId, SHRED_VERSION)).toString('hex');
+      Buffer.from(votePayloadOf(kind, BigInt(SLOT), blockId, SHRED_VERSION)).toString('hex');
     assert.equal(
       bytesOf(1, BLOCK_ID),
       '0188bf651b00000000496aca80e4d8f29fb8e8cd816c3afb48d3f103970b3a2ee1600c08ca67326deeadc3',

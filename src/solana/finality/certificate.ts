@@ -61,7 +61,7 @@ export class CertificateChecker {
     if (slot >= footer.slot || slot > BigInt(Number.MAX_SAFE_INTEGER)) return 'slot';
     const { blockId } = notarization ?? final;
     if (blockId.length !== BLOCK_ID_BYTES) return 'block-id';
-    const notarized = payloadOf(VOTE.notarize, slot, blockId, shredVersion);
+    const notarized = votePayloadOf(VOTE.notarize, slot, blockId, shredVersion);
     if (notarization === null) {
       const stake = this.#verify(final, notarized, FAST_PERCENT);
       return typeof stake === 'string' ? stake : this.#verified(slot, blockId, 'fast', stake);
@@ -70,7 +70,7 @@ export class CertificateChecker {
     if (final.blockId.length !== 0) return 'block-id';
     const first = this.#verify(notarization, notarized, SLOW_PERCENT);
     if (typeof first === 'string') return first;
-    const second = this.#verify(final, payloadOf(VOTE.finalize, slot, null, shredVersion), SLOW_PERCENT);
+    const second = this.#verify(final, votePayloadOf(VOTE.finalize, slot, null, shredVersion), SLOW_PERCENT);
     if (typeof second === 'string') return second;
     const [least = first] = [first, second].sort((a, b) => (a < b ? -1 : 1));
     return this.#verified(slot, blockId, 'slow', least);
@@ -126,7 +126,12 @@ function pointOf(bytes: Uint8Array): PublicKey | null {
 }
 
 /** Little endian, without padding: kind of the vote, slot, block id of votes on blocks, shred version of the cluster. */
-export function payloadOf(kind: number, slot: bigint, blockId: Uint8Array | null, shredVersion: number): Uint8Array {
+export function votePayloadOf(
+  kind: number,
+  slot: bigint,
+  blockId: Uint8Array | null,
+  shredVersion: number,
+): Uint8Array {
   const head = Buffer.alloc(9);
   head.writeUInt8(kind, 0);
   head.writeBigUInt64LE(slot, 1);

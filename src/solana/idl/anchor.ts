@@ -5,10 +5,10 @@ import {
   type AccountName,
   type CallShape,
   demandName,
-  errorsOf,
   type InterfaceParts,
   MAX_ACCOUNTS,
   MAX_INSTRUCTIONS,
+  readProgramErrors,
   snakeName,
 } from './interface.ts';
 import {
@@ -50,7 +50,7 @@ export function readAnchor(idl: Members): InterfaceParts | null {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
-    errors: () => errorsOf(listOrEmpty(idl['errors']), 'msg'),
+    errors: () => readProgramErrors(listOrEmpty(idl['errors']), 'msg'),
     events: listOrEmpty(idl['events']),
   };
 }

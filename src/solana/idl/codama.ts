@@ -6,10 +6,10 @@ import {
   type AccountName,
   type CallShape,
   demandName,
-  errorsOf,
   type InterfaceParts,
   MAX_ACCOUNTS,
   MAX_INSTRUCTIONS,
+  readProgramErrors,
 } from './interface.ts';
 import {
   argumentList,
@@ -35,7 +35,7 @@ import {
   sized,
   struct,
   UNREADABLE,
-  until,
+  untilSentinel,
   type Variant,
   variants,
   zeroableOption,
@@ -61,7 +61,7 @@ export function readCodama(root: Node): InterfaceParts | null {
       const call = isPlainObject(item) ? callOf(item, types) : null;
       return call === null ? [] : [call];
     }),
-    errors: () => errorsOf(listOrEmpty(program['errors']), 'message'),
+    errors: () => readProgramErrors(listOrEmpty(program['errors']), 'message'),
     events: listOrEmpty(program['events']),
   };
 }
@@ -256,7 +256,7 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       case 'sizePrefixTypeNode':
         return prefixed(inner(prefix), inner(node['type']));
       case 'sentinelTypeNode':
-        return until(constantOf(node['sentinel']), inner(node['type']));
+        return untilSentinel(constantOf(node['sentinel']), inner(node['type']));
       case 'hiddenPrefixTypeNode':
         return between(constantsOf(prefix), inner(node['type']), NOTHING);
       case 'hiddenSuffixTypeNode':

@@ -12,7 +12,7 @@ import { PROGRAM_METADATA_PROGRAM } from '../programs.ts';
 import { MAX_IDL_BYTES } from './read-idl.ts';
 
 /** The account with the interface of a program that the program's own authority writes. Null where `program` is no key. */
-export function metadataAddress(program: string): string | null {
+export function programMetadataAddress(program: string): string | null {
   const key = decode32(program);
   const seed = Buffer.alloc(SEED_BYTES);
   seed.write('idl');
@@ -136,7 +136,7 @@ export function writesInterface(
   found: { readonly tx: NormalTransaction; readonly keys: KeyTable },
   program: string,
 ): boolean {
-  const own = [metadataAddress(program), anchorAddress(program)];
+  const own = [programMetadataAddress(program), anchorAddress(program)];
   return idlSteps(found, program).some(({ account }) => own.includes(account));
 }
 

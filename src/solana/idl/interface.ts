@@ -254,7 +254,10 @@ export function snakeName(text: unknown): string | null {
 export const demandName = (text: unknown): string => snakeName(text) ?? misfit();
 
 /** The errors of an interface by code, the first of each; `text` is the member that holds the message. */
-export function errorsOf(items: readonly unknown[], text: 'msg' | 'message'): ReadonlyMap<number, ProgramError> {
+export function readProgramErrors(
+  items: readonly unknown[],
+  text: 'msg' | 'message',
+): ReadonlyMap<number, ProgramError> {
   const errors = new Map<number, ProgramError>();
   for (const item of items) {
     if (!isPlainObject(item)) continue;

@@ -6,7 +6,7 @@ import type { NativeMove, TokenMove } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
 import type { Words } from '../parsers/parser.ts';
 import type { AccountUse, InstructionCall, NamedAccount, ProgramError, ProgramInterface } from './interface.ts';
-import { instructionKey, type Summary, summarize } from './summary.ts';
+import { instructionKey, summarizeMovements, type TransactionSummary } from './summary.ts';
 
 /** The interface of a program that was valid in a slot; null when none is known. */
 export type FindInterface = (programId: string, slot: number) => ProgramInterface | null;
@@ -19,7 +19,7 @@ export interface ParsedInstruction {
   readonly rawAccounts: readonly string[];
   /** base58 */
   readonly rawData: string;
-  readonly summary: Summary | null;
+  readonly summary: TransactionSummary | null;
   readonly programName: string | null;
   /** Null where `decoded` is. */
   readonly instructionName: string | null;
@@ -62,7 +62,7 @@ export interface ParsedTransaction {
     readonly tokenStandard: string;
     readonly mint: string;
   }[];
-  readonly summary: Summary | null;
+  readonly summary: TransactionSummary | null;
   readonly instructions: readonly ParsedInstruction[];
 }
 
@@ -82,7 +82,7 @@ export function parseTransaction(tx: NormalTransaction, block: BlockFacts, parts
   const uses = usesOf(tx, block.keys);
   const instructions = instructionsOf(tx, block.slot, uses, parts.find);
   const hasFailed = tx.error !== null;
-  const summaries = summarize(tx, block, instructions, parts.words);
+  const summaries = summarizeMovements(tx, block, instructions, parts.words);
   const decodedError = hasFailed ? decodeError(tx, block.slot, uses, parts.find) : null;
   return {
     slot: block.slot,

@@ -429,7 +429,7 @@ export function between(before: Uint8Array, item: ReadValue, after: Uint8Array):
 }
 
 /** The value is all before the next occurrence of the sentinel. */
-export function until(sentinel: Uint8Array, item: ReadValue): ReadValue {
+export function untilSentinel(sentinel: Uint8Array, item: ReadValue): ReadValue {
   return (from) => {
     const rest = from.bytes.subarray(from.at, from.end);
     const size = sentinel.length === 0 ? -1 : Buffer.from(rest.buffer, rest.byteOffset, rest.length).indexOf(sentinel);

@@ -3,7 +3,7 @@
 import type { NormalTransaction } from '../../ports/block.ts';
 import type { Movement } from '../movements/movement.ts';
 import {
-  createView,
+  createTransactionView,
   DEFAULT_OPTIONS,
   type ParserBlock,
   plainAmount,
@@ -40,7 +40,7 @@ type SummaryType =
   | 'swap'
   | 'transfer';
 
-export interface Summary {
+export interface TransactionSummary {
   readonly type: SummaryType;
   readonly description: string;
   readonly parsedData: SwapData | null;
@@ -62,9 +62,9 @@ interface SwapData extends SwapLegs {
 }
 
 interface Summaries {
-  readonly transaction: Summary | null;
+  readonly transaction: TransactionSummary | null;
   /** By `instructionKey`. */
-  readonly instructions: ReadonlyMap<string, Summary>;
+  readonly instructions: ReadonlyMap<string, TransactionSummary>;
 }
 
 export const instructionKey = (outer: number, inner: number | null): string => `${outer}/${inner ?? -1}`;
@@ -72,14 +72,14 @@ export const instructionKey = (outer: number, inner: number | null): string => `
 const NOTHING: Summaries = { transaction: null, instructions: new Map() };
 
 /** None of a failed transaction. */
-export function summarize(
+export function summarizeMovements(
   tx: NormalTransaction,
   block: ParserBlock,
   instructions: readonly NamedInstruction[],
   words: Words,
 ): Summaries {
   if (tx.error !== null) return NOTHING;
-  const view = createView(tx, block, DEFAULT_OPTIONS);
+  const view = createTransactionView(tx, block, DEFAULT_OPTIONS);
   return {
     transaction: wholeSummary(view, instructions, words),
     instructions: new Map(
@@ -94,7 +94,11 @@ export function summarize(
 /** Programs whose instructions say nothing about what a transaction is for. */
 const BESIDE = new Set([COMPUTE_BUDGET_PROGRAM, ...MEMO_PROGRAMS]);
 
-function wholeSummary(view: TransactionView, instructions: readonly NamedInstruction[], words: Words): Summary | null {
+function wholeSummary(
+  view: TransactionView,
+  instructions: readonly NamedInstruction[],
+  words: Words,
+): TransactionSummary | null {
   const found = classify(view, PARSERS);
   const description = found.describe?.(words) ?? '';
   if (found.type === 'SWAP') return { type: 'swap', description, parsedData: swapData(view, found, words) };
@@ -106,7 +110,7 @@ function wholeSummary(view: TransactionView, instructions: readonly NamedInstruc
 }
 
 /** A message that does nothing but create accounts. */
-function creation(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
+function creation(view: TransactionView, outer: readonly NamedInstruction[]): TransactionSummary | null {
   const kinds = outer.map(({ programId, instructionName }) => `${CREATORS.get(programId)} ${instructionName}`);
   if (!kinds.every((kind) => CREATIONS.test(kind) || INITIALIZATIONS.test(kind))) return null;
   // One that was there before was not created.
@@ -143,7 +147,7 @@ const ADDED = /^(?:add|increase|deposit)_(?:\w+_)?liquidity(?:_|$)/;
 const REMOVED = /^(?:remove|decrease|withdraw)_(?:\w+_)?liquidity(?:_|$)/;
 
 /** Liquidity added or removed: exactly one instruction has such a name, and the fee payer gave or got something within it. */
-function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): Summary | null {
+function liquidity(view: TransactionView, outer: readonly NamedInstruction[]): TransactionSummary | null {
   const named = outer.filter(({ instructionName: name }) => name !== null && (ADDED.test(name) || REMOVED.test(name)));
   const [only, ...more] = named;
   if (only === undefined || more.length > 0) return null;
@@ -248,7 +252,7 @@ function rawSide(view: TransactionView, [only, ...more]: readonly InnerTransfer[
 }
 
 /** Summary of an instruction that moved SOL or tokens. */
-function moveSummary(view: TransactionView, move: Movement, words: Words): Summary | null {
+function moveSummary(view: TransactionView, move: Movement, words: Words): TransactionSummary | null {
   if (move.asset === 'native') {
     const [from, to] = [view.account(move.from), view.account(move.to)];
     if (move.kind === 'closeWrapped') return null;

@@ -13,7 +13,7 @@ import {
   TOKEN_PROGRAM,
   VOTE_PROGRAM,
 } from '../programs.ts';
-import { type ByteReader, base64, byteReader, type FieldReader, shapeParser } from './layout.ts';
+import { base64, byteReader, type FieldReader, type LayoutReader, shapeParser } from './layout.ts';
 import { parseStake, parseVote } from './stake-vote.ts';
 import { parseToken } from './token.ts';
 
@@ -175,7 +175,7 @@ export function memoLine(data: Uint8Array): string {
 interface Shape {
   readonly type: string;
   readonly accounts: number;
-  info(keys: readonly string[], read: ByteReader): Record<string, unknown>;
+  info(keys: readonly string[], read: LayoutReader): Record<string, unknown>;
 }
 
 /** By instruction number. Fields are read in the order in which they are listed. */

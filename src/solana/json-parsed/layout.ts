@@ -1,7 +1,7 @@
 import { encode32 } from '../../lib/base58.ts';
 import { SYSTEM_PROGRAM } from '../programs.ts';
 
-export type ByteReader = ReturnType<typeof byteReader>;
+export type LayoutReader = ReturnType<typeof byteReader>;
 
 /** Reads consecutive little-endian fields. Throws RangeError at the end of the bytes. */
 export function byteReader(bytes: Uint8Array) {
@@ -71,7 +71,7 @@ function utf8(bytes: Uint8Array): string {
 
 export type Info = Record<string, unknown>;
 
-export type FieldReader = (read: ByteReader, keys: readonly string[]) => Info;
+export type FieldReader = (read: LayoutReader, keys: readonly string[]) => Info;
 
 /** How one instruction of a program is shown. */
 export interface Shape {
@@ -95,7 +95,7 @@ export function shapeParser(shapes: readonly (Shape | undefined)[], tag: 'u32' |
 }
 
 /** Null without a shape, and when a required account is missing. */
-export function showAs(shape: Shape | undefined, read: ByteReader, keys: readonly string[]) {
+export function showAs(shape: Shape | undefined, read: LayoutReader, keys: readonly string[]) {
   if (shape === undefined || keys.length === 0) return null;
   const accounts = namedAccounts(shape, keys);
   if (accounts === null) return null;
@@ -142,7 +142,7 @@ export interface UiTokenAmount {
 const MAX_POWER = 19;
 
 /** Amount without reading the mint. The divisor is limited to what 64 bits hold. */
-export function plainAmount(amount: bigint, decimals: number): UiTokenAmount {
+export function plainUiAmount(amount: bigint, decimals: number): UiTokenAmount {
   const uiAmount = decimals > MAX_POWER ? null : Number(amount) / 10 ** decimals;
   return { amount: amount.toString(), decimals, uiAmount, uiAmountString: plainText(amount, decimals) };
 }

@@ -1,16 +1,16 @@
-import { type ByteReader, base64, type FieldReader, type Info, shapeParser } from './layout.ts';
+import { base64, type FieldReader, type Info, type LayoutReader, shapeParser } from './layout.ts';
 
 const STAKE_AUTHORITIES = ['Staker', 'Withdrawer'];
 
-const stakeAuthorityType = (read: ByteReader) => STAKE_AUTHORITIES[read.u32()];
+const stakeAuthorityType = (read: LayoutReader) => STAKE_AUTHORITIES[read.u32()];
 const lamports: FieldReader = (read) => ({ lamports: read.amount() });
 
-function lockup(read: ByteReader): Info {
+function lockup(read: LayoutReader): Info {
   return { unixTimestamp: read.time(), epoch: read.amount(), custodian: read.key() };
 }
 
 /** The changed parts of a lockup. */
-function lockupChange(read: ByteReader): Info {
+function lockupChange(read: LayoutReader): Info {
   const unixTimestamp = read.option(read.time);
   const epoch = read.option(read.amount);
   return { ...(unixTimestamp === null ? {} : { unixTimestamp }), ...(epoch === null ? {} : { epoch }) };
@@ -97,12 +97,12 @@ const VOTED = 'voteAccount slotHashesSysvar clockSysvar voteAuthority';
 const UPDATED = 'voteAccount voteAuthority';
 const SEEDED = 'voteAccount clockSysvar authorityBaseKey';
 
-function voteAuthorityType(read: ByteReader): unknown {
+function voteAuthorityType(read: LayoutReader): unknown {
   const kind = read.u32();
   return VOTE_AUTHORITIES[kind] ?? { VoterWithBLS: null };
 }
 
-function vote(read: ByteReader): Info {
+function vote(read: LayoutReader): Info {
   return {
     slots: read.list(Number(read.u64()), read.amount),
     hash: read.key(),
@@ -110,7 +110,7 @@ function vote(read: ByteReader): Info {
   };
 }
 
-function stateUpdate(read: ByteReader): Info {
+function stateUpdate(read: LayoutReader): Info {
   return {
     lockouts: read.list(Number(read.u64()), () => ({ slot: read.amount(), confirmation_count: read.u32() })),
     root: read.option(read.amount),
@@ -120,7 +120,7 @@ function stateUpdate(read: ByteReader): Info {
 }
 
 /** Each slot is stored as the distance to the one before. */
-function compactUpdate(read: ByteReader): Info {
+function compactUpdate(read: LayoutReader): Info {
   const rooted = read.u64();
   let slot = rooted === NO_ROOT ? 0n : rooted;
   const lockouts = read.list(Number(read.varint()), () => {
@@ -135,7 +135,7 @@ function compactUpdate(read: ByteReader): Info {
   };
 }
 
-const towerSync = (read: ByteReader): Info => ({ ...compactUpdate(read), blockId: read.key() });
+const towerSync = (read: LayoutReader): Info => ({ ...compactUpdate(read), blockId: read.key() });
 
 const seeded: FieldReader = (read) => ({
   authorityType: voteAuthorityType(read),

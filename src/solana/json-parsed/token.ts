@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import {
-  type ByteReader,
   byteReader,
   type FieldReader,
   type Info,
-  plainAmount,
+  type LayoutReader,
+  plainUiAmount,
   type Shape,
   showAs,
   withAuthority,
@@ -37,10 +37,10 @@ const amount: FieldReader = (read) => ({ amount: read.u64().toString() });
 /** Amount and decimals of a `...Checked` instruction; the mint is not read. */
 const checked: FieldReader = (read) => {
   const raw = read.u64();
-  return { tokenAmount: plainAmount(raw, read.u8()) };
+  return { tokenAmount: plainUiAmount(raw, read.u8()) };
 };
 
-function mint(read: ByteReader): Info {
+function mint(read: LayoutReader): Info {
   const decimals = read.u8();
   const mintAuthority = read.key();
   const freezeAuthority = read.optionalKey();
@@ -51,14 +51,14 @@ const multisig =
   (firstSigner: number): FieldReader =>
   (read, keys) => ({ m: read.u8(), signers: keys.slice(firstSigner) });
 
-function setAuthority(read: ByteReader, keys: readonly string[]): Info {
+function setAuthority(read: LayoutReader, keys: readonly string[]): Info {
   const authorityType = AUTHORITY_TYPES[read.u8()];
   if (authorityType === undefined) throw new RangeError('unknown authority type');
   const subject = OF_ACCOUNT.has(authorityType) ? 'account' : 'mint';
   return { [subject]: keys[0], authorityType, newAuthority: read.optionalKey() };
 }
 
-function extensionTypes(read: ByteReader): string[] {
+function extensionTypes(read: LayoutReader): string[] {
   const names: string[] = [];
   while (read.left() >= 2) names.push(extensionTypeName(read.u16()));
   return names;
@@ -83,7 +83,7 @@ export function parseToken(data: Uint8Array, keys: readonly string[]): unknown {
 }
 
 /** Instructions of the same program, each with its number of accounts and of bytes. */
-function parseBatch(read: ByteReader, keys: readonly string[]): unknown {
+function parseBatch(read: LayoutReader, keys: readonly string[]): unknown {
   const instructions: unknown[] = [];
   let from = 0;
   while (read.left() > 0) {
@@ -187,7 +187,7 @@ const transferFee: ExtensionShapes = [
     fields(read) {
       const amount = read.u64();
       const decimals = read.u8();
-      return { tokenAmount: plainAmount(amount, decimals), feeAmount: plainAmount(read.u64(), decimals) };
+      return { tokenAmount: plainUiAmount(amount, decimals), feeAmount: plainUiAmount(read.u64(), decimals) };
     },
   },
   {
@@ -280,7 +280,7 @@ const permissionedBurn: ExtensionShapes = [
     authority: 'authority',
     fields(read) {
       const amount = read.u64();
-      return { tokenAmount: plainAmount(amount, read.u8()) };
+      return { tokenAmount: plainUiAmount(amount, read.u8()) };
     },
   },
 ];
@@ -303,7 +303,7 @@ const EXTENSION_SHAPES: Readonly<Record<number, ExtensionShapes>> = {
 
 const FIELDS = ['name', 'symbol', 'uri'];
 
-function metadataField(read: ByteReader): string {
+function metadataField(read: LayoutReader): string {
   const field = read.u8();
   return field === FIELDS.length ? read.shortText() : (FIELDS[field] ?? '');
 }

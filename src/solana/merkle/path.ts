@@ -24,7 +24,7 @@ const groupsOf = (height: number): number => Math.ceil(height / GROUP_LEVELS);
 const halved = (index: number, times: number) => Math.floor(index / 2 ** times);
 
 /** The page of a node. */
-export function pageOf(level: number, index: number): PageAddress {
+export function pageAddressOf(level: number, index: number): PageAddress {
   const group = Math.floor(level / GROUP_LEVELS);
   return { group, number: halved(index, GROUP_LEVELS * (group + 1) - level) };
 }
@@ -80,7 +80,7 @@ export function siblings(
   return Array.from({ length: height }, (_, level) => {
     const node = Math.floor(index / 2 ** level);
     const sibling = node % 2 === 0 ? node + 1 : node - 1;
-    const bytes = page(pageKey(pageOf(level, sibling)));
+    const bytes = page(pageKey(pageAddressOf(level, sibling)));
     const offset = bytes === null ? level * HASH_BYTES : offsetOf(level, sibling);
     return (bytes ?? zeros).subarray(offset, offset + HASH_BYTES);
   });

@@ -1,4 +1,4 @@
-import { emptyPage, HASH_BYTES, offsetOf, pageKey, pageOf } from './path.ts';
+import { emptyPage, HASH_BYTES, offsetOf, pageAddressOf, pageKey } from './path.ts';
 import type { Poseidon } from './poseidon.ts';
 
 export interface LeafChange {
@@ -85,7 +85,7 @@ function openTree({ height, page, leaves }: TreeChange, zeros: Uint8Array): Open
   let root: Uint8Array = zeros.slice(height * HASH_BYTES, (height + 1) * HASH_BYTES);
 
   const pageFor = (level: number, index: number): { readonly key: number; readonly bytes: Uint8Array } => {
-    const address = pageOf(level, index);
+    const address = pageAddressOf(level, index);
     const key = pageKey(address);
     let bytes = pages.get(key);
     if (bytes === undefined) {

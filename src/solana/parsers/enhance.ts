@@ -4,7 +4,7 @@ import type { ParserOptions } from '../../ports/parsers.ts';
 import { nativeChange, type TokenChange } from '../movements/movement.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../programs.ts';
 import {
-  createView,
+  createTransactionView,
   createWords,
   DEFAULT_OPTIONS,
   type KnownNames,
@@ -47,7 +47,7 @@ export interface ReadTransaction {
 
 /** Reads a transaction: pure, never throws for the content of instructions. */
 export function readTransaction(tx: NormalTransaction, block: ParserBlock, parts: EnhanceParts = {}): ReadTransaction {
-  const view = createView(tx, block, parts.options ?? DEFAULT_OPTIONS);
+  const view = createTransactionView(tx, block, parts.options ?? DEFAULT_OPTIONS);
   const parsed = classify(view, parts.parsers ?? PARSERS, parts.onFault);
   return {
     type: parsed.type,

@@ -76,7 +76,11 @@ export interface TransactionView {
   isSigner(position: number): boolean;
 }
 
-export function createView(tx: NormalTransaction, block: ParserBlock, options: ParserOptions): TransactionView {
+export function createTransactionView(
+  tx: NormalTransaction,
+  block: ParserBlock,
+  options: ParserOptions,
+): TransactionView {
   const movements = readMovements(tx, block.keys);
   const { keys } = movements;
   const steps = movements.steps.map((step) => ({ ...step, programId: keys.base58(step.program) }));

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createPageCache, createPathReader } from '../../../plugins/compression/rpc/path-reader.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { leadsToRoot, type PathPages } from '../../../plugins/compression/trees/page-book.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
@@ -94,7 +94,7 @@ async function measureReads(
     const us: number[] = [];
     for (const [at, leaf] of leaves.entries()) {
       const start = performance.now();
-      const pages = (await reader.pathsNow(store.read as Db, [place(leaf)]))?.[0] ?? null;
+      const pages = (await reader.pathsNow(store.read as CompressionDb, [place(leaf)]))?.[0] ?? null;
       us.push((performance.now() - start) * 1_000);
       if (at % 100 === 0) checkPath(pages, place(leaf), hashing);
     }

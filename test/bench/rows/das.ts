@@ -10,7 +10,7 @@ import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-i
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { type ListParts, searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
-import { assetOf, leafOf } from '../../../plugins/das/read-assets.ts';
+import { assetOf, leafAsset } from '../../../plugins/das/read-assets.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
@@ -260,7 +260,7 @@ async function leaves(store: Store, { size, seed, say }: RunOptions): Promise<Ro
     const found = await index.list({ tree: LEAF_TREE }, { most: count });
     assert.ok(found !== null && 'assets' in found);
     const fitting = found.assets.flatMap((asset) => {
-      const leaf = 'withheld' in asset ? null : leafOf(asset, 1);
+      const leaf = 'withheld' in asset ? null : leafAsset(asset, 1);
       const shown = leaf === null ? null : assetOf(leaf, null, 1, facts);
       return shown?.grouping.some(({ group_value }) => group_value === group) ? shown.id : [];
     });

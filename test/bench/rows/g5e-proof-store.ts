@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { createPageCache, createPathReader } from '../../../plugins/compression/rpc/path-reader.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import { openSqliteStore } from '../../../src/store/sqlite.ts';
@@ -38,12 +38,15 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const world = await plantWorld(store, count, seed, { withAccounts: false });
   const nodes = openNodes(join(folder, 'nodes.db'), world, count);
   try {
-    const tree = await (store.read as Db).selectFrom('compression_trees').selectAll().executeTakeFirstOrThrow();
+    const tree = await (store.read as CompressionDb)
+      .selectFrom('compression_trees')
+      .selectAll()
+      .executeTakeFirstOrThrow();
     const reader = createPathReader({ store, cache: createPageCache(CACHE_BYTES) });
     const ours: Prove = async (leaves) => {
       let sink = 0;
       for (const leafIndex of leaves) {
-        const pages = (await reader.pathsNow(store.read as Db, [{ tree, leafIndex }]))![0]!;
+        const pages = (await reader.pathsNow(store.read as CompressionDb, [{ tree, leafIndex }]))![0]!;
         eachSibling(PROOF_TREE_HEIGHT, leafIndex, pages, zeros, (bytes, offset) => {
           sink += bytes[offset + 31] as number;
         });

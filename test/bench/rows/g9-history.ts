@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { createRowReader, type ReadRows } from '../../../plugins/wallet/store/rows.ts';
-import { type Db, type KeyNumbers, migrations, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
+import { type KeyNumbers, migrations, readKeyNumbers, type WalletDb } from '../../../plugins/wallet/store/tables.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
@@ -94,7 +94,7 @@ async function ours(folder: string, { blocks, transactions, names }: (typeof SIZ
     if (at % AUDIT_BLOCKS === 0) await store.write(async (tx) => processor.finalized?.(tx, finalSlot, 'main'));
     spentMs.push(performance.now() - startedMs);
   }
-  const db = store.read as Db;
+  const db = store.read as WalletDb;
   const numbers = await readKeyNumbers(db);
   const pages = await pageP99(createRowReader(store), numbers, probe as ChainBlock);
   await store.close();

@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { CONCURRENT_TREE } from '../../../plugins/compression/indexing/cnft.ts';
-import { type Db as CompressionDb, LEAF_STATE } from '../../../plugins/compression/store/tables.ts';
+import { type CompressionDb, LEAF_STATE } from '../../../plugins/compression/store/tables.ts';
 import { createReadBook } from '../../../plugins/das/indexing/read-book.ts';
-import { type Db, migrations } from '../../../plugins/das/indexing/tables.ts';
+import { type AssetDb, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { writeReads } from '../../../plugins/das/indexing/write.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { SqlValue, Store } from '../../../src/ports/store.ts';
@@ -74,7 +74,7 @@ function accountsOf(number: number, owned: number) {
 
 export async function createAssetTables(store: Store): Promise<void> {
   await migrate(store, [{ scope: 'das', migrations }]);
-  await store.write((tx) => (tx.db as Db).updateTable('das_state').set({ slot: HEAD }).execute());
+  await store.write((tx) => (tx.db as AssetDb).updateTable('das_state').set({ slot: HEAD }).execute());
 }
 
 /** Writes NFTs, each owner with `owned` of them, by the code that a fill writes them with. */

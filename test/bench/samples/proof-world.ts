@@ -1,5 +1,5 @@
 /** A store with one V1 state tree, for the rows about proofs. */
-import { type Db, u64Bytes } from '../../../plugins/compression/store/tables.ts';
+import { type CompressionDb, u64Bytes } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { pageId, writePages } from '../../../plugins/compression/trees/page-book.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -71,7 +71,7 @@ export async function plantWorld(
     await store.write((tx) => writePages(tx, all.slice(from, from + LEAVES_PER_PIECE)));
   await store.write(async (tx) => {
     const row = treeRow(TREE, { root: Buffer.from(root), seq: count, next_index: count });
-    await (tx.db as Db).insertInto('compression_trees').values(row).execute();
+    await (tx.db as CompressionDb).insertInto('compression_trees').values(row).execute();
   });
   await setHead(store, PROOF_HEAD);
   return { root: Buffer.from(root), leaves, pages };

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import { decodeEntries } from '../../../src/solana/decode/decode-block.ts';
-import { anchorAddress, metadataAddress } from '../../../src/solana/idl/idl-accounts.ts';
+import { anchorAddress, programMetadataAddress } from '../../../src/solana/idl/idl-accounts.ts';
 import type { CaseTransaction } from '../../helpers/parsed-cases.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
@@ -57,7 +57,7 @@ export async function startParsedNode(slot = 1_000): Promise<ParsedNode> {
       return;
     }
     const owner = 'ProgM6JCCvbYkfKqJYHePx4xxSUSqJp7rh8Lyv7nk7S';
-    node.accounts.set(metadataAddress(program)!, { owner, data: metadataAccount(program, text) });
+    node.accounts.set(programMetadataAddress(program)!, { owner, data: metadataAccount(program, text) });
   }
 
   upstream.on('getSlot', () => result(node.slot));

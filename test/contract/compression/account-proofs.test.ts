@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createProofBed } from '../../helpers/compression-proofs.ts';
@@ -101,7 +101,9 @@ eachStore('proofs of accounts', (engine) => {
     });
     await fc.assert(
       fc.asyncProperty(scenario, async ({ height, leaves, asked }) => {
-        await store.write(async (tx) => void (await (tx.db as Db).deleteFrom('compression_accounts').execute()));
+        await store.write(
+          async (tx) => void (await (tx.db as CompressionDb).deleteFrom('compression_accounts').execute()),
+        );
         id += 1;
         const tree = await plant(store, treeRow(id, { height, seq: 17 }), leaves);
         const hashes = asked.map((n) => leaves[n % leaves.length] as number);
@@ -179,7 +181,7 @@ eachStore('proofs of accounts', (engine) => {
     const tree = await plant(store, treeRow(1, { seq: 4 }), [5, 6]);
     const bed = createProofBed(store);
     await store.write(async (tx) => {
-      await (tx.db as Db)
+      await (tx.db as CompressionDb)
         .updateTable('compression_accounts')
         .set({ spent: 1 })
         .where('hash', '=', leafHash(5))
@@ -333,7 +335,11 @@ eachStore('proofs of accounts', (engine) => {
     const bed = createProofBed(store);
     const refused = `-32603 Merkle tree ${encode32(tree.key)} has diverged from the chain at sequence 3 (page); its proofs are withheld`;
     assert.equal(await bed.refusal('getCompressedAccountProof', { hash: text(5) }), refused);
-    const [row] = await (store.read as Db).selectFrom('compression_trees').selectAll().where('id', '=', 1).execute();
+    const [row] = await (store.read as CompressionDb)
+      .selectFrom('compression_trees')
+      .selectAll()
+      .where('id', '=', 1)
+      .execute();
     assert.deepEqual([row?.status, row?.reason], ['diverged', 'page']);
     assert.equal(await bed.refusal('getMultipleCompressedAccountProofs', [text(7), text(5)]), refused);
     assert.equal((await bed.call<Answer<Proof>>('getCompressedAccountProof', { hash: text(7) })).value.leafIndex, 7);
@@ -345,7 +351,7 @@ eachStore('proofs of accounts', (engine) => {
     const tree = await plant(store, treeRow(1, { seq: 3 }), [5]);
     await plant(store, treeRow(2), [7]);
     await store.write(async (tx) => {
-      await (tx.db as Db)
+      await (tx.db as CompressionDb)
         .updateTable('compression_trees')
         .set({ root: Buffer.from(keyOf(3)) })
         .where('id', '=', 1)
@@ -363,7 +369,7 @@ eachStore('proofs of accounts', (engine) => {
 /** One bit of the lowest page of a tree. */
 async function flipByte(store: Store, tree: number): Promise<void> {
   await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as CompressionDb;
     const page = await db
       .selectFrom('compression_pages')
       .selectAll()

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { createTreeHistory, resetTree } from '../../../plugins/compression/chain/repair-cnft.ts';
 import { createConcurrentHashing } from '../../../plugins/compression/indexing/cnft.ts';
 import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
-import { absentNote, type Db, NOTES, writeNote } from '../../../plugins/compression/store/tables.ts';
+import { absentNote, type CompressionDb, NOTES, writeNote } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { assetSignatures } from '../../../plugins/das/changes.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
@@ -94,7 +94,7 @@ async function play(bed: CnftBed, blocks: readonly Block[]): Promise<void> {
 async function clear(store: Store): Promise<void> {
   await store.write(async (tx) => {
     for (const table of ['trees', 'pages', 'assets', 'metadata', 'changes', 'pending', 'head'] as const)
-      await (tx.db as Db).deleteFrom(`compression_${table}`).execute();
+      await (tx.db as CompressionDb).deleteFrom(`compression_${table}`).execute();
   });
 }
 
@@ -195,7 +195,7 @@ eachStore('the index of compressed assets', (engine) => {
     await play(bed, life.blocks);
     const index = createCompressedAssets({ store, trees: NAMED, missingTo: async () => null });
     assert.equal(await check(index, life), 0);
-    const db = store.read as Db;
+    const db = store.read as CompressionDb;
     const tree = await db
       .selectFrom('compression_trees')
       .selectAll()
@@ -203,8 +203,8 @@ eachStore('the index of compressed assets', (engine) => {
       .executeTakeFirstOrThrow();
     const invented = mintOf(keyOf(220), 7, 22, '').schema.id;
     await store.write(async (tx) => {
-      const row = await (tx.db as Db).selectFrom('compression_assets').selectAll().executeTakeFirstOrThrow();
-      await (tx.db as Db)
+      const row = await (tx.db as CompressionDb).selectFrom('compression_assets').selectAll().executeTakeFirstOrThrow();
+      await (tx.db as CompressionDb)
         .insertInto('compression_assets')
         .values({ ...row, id: invented, leaf_index: 7 })
         .execute();
@@ -291,11 +291,12 @@ eachStore('the index of compressed assets', (engine) => {
     await look(25, 1);
     assert.equal(await isShown(), true);
     await store.write(
-      async (tx) => void (await (tx.db as Db).updateTable('compression_trees').set({ verified_slot: 3 }).execute()),
+      async (tx) =>
+        void (await (tx.db as CompressionDb).updateTable('compression_trees').set({ verified_slot: 3 }).execute()),
     );
     await look(25, 2);
     assert.equal(await isShown(), false);
-    const { status } = await (store.read as Db)
+    const { status } = await (store.read as CompressionDb)
       .selectFrom('compression_trees')
       .select('status')
       .where('key', '=', keyOf(220))
@@ -321,7 +322,7 @@ eachStore('the index of compressed assets', (engine) => {
     await migrate(store, [{ scope: 'kernel.follower', migrations: followerMigrations }]);
     await store.write(
       async (tx) =>
-        void (await (tx.db as never as Db)
+        void (await (tx.db as never as CompressionDb)
           .insertInto('follow_chains' as never)
           .values({ chain: 'main', floor_slot: 0 } as never)
           .execute()),
@@ -405,7 +406,7 @@ eachStore('the index of compressed assets', (engine) => {
     );
     // Another leaf has other metadata than its hash says.
     await store.write(async (tx) => {
-      const db = tx.db as Db;
+      const db = tx.db as CompressionDb;
       await db
         .insertInto('compression_metadata')
         .values({ hash: keyOf(66), body: keyOf(1) })
@@ -532,7 +533,7 @@ eachStore('the index of compressed assets', (engine) => {
     const [members, ids] = lists[0]!;
     const [liar, honest] = [2, 5].map((at) => leaves.find(({ schema }) => encode32(schema.id) === ids[at])!);
     await store.write(async (tx) => {
-      const db = tx.db as Db;
+      const db = tx.db as CompressionDb;
       const of = (leaf: typeof liar) => ['hash', '=', leaf!.schema.dataHash] as const;
       const { body } = await db
         .selectFrom('compression_metadata')

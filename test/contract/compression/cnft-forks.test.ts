@@ -7,7 +7,7 @@ import {
   createCompressionProcessor,
 } from '../../../plugins/compression/indexing/processor.ts';
 import { createCnft } from '../../../plugins/compression/plugin.ts';
-import type { Db, Tables } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, CompressionTables } from '../../../plugins/compression/store/tables.ts';
 import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
@@ -19,7 +19,7 @@ import { bySeed } from '../../helpers/run-part.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 /** All that a block may change; the head moves only forward, and is looked at apart. */
-const TABLES: readonly (keyof Tables)[] = [
+const TABLES: readonly (keyof CompressionTables)[] = [
   ...([
     'compression_trees',
     'compression_pages',
@@ -91,7 +91,7 @@ async function clear(store: Store): Promise<void> {
       'compression_recent',
       'compression_blocks',
     ] as const)
-      await (tx.db as Db).deleteFrom(table).execute();
+      await (tx.db as CompressionDb).deleteFrom(table).execute();
   });
 }
 

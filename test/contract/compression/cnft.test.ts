@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createTreeHistory, resetTree } from '../../../plugins/compression/chain/repair-cnft.ts';
 import { createConcurrentHashing } from '../../../plugins/compression/indexing/cnft.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -114,7 +114,7 @@ const actions = fc.array(action, { minLength: 1, maxLength: 40 });
 /** Removes what a run left. */
 async function clear(store: Store): Promise<void> {
   await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as CompressionDb;
     for (const table of ['trees', 'pages', 'assets', 'metadata', 'changes', 'pending', 'head'] as const)
       await db.deleteFrom(`compression_${table}`).execute();
   });
@@ -204,7 +204,7 @@ bySeed(15, ({ length }) =>
       );
       assert.match(await bed.refusal('getAssetProofs', { ids: [id] }), /has diverged/);
       assert.ok(bed.lines.some(({ level, fields }) => level === 'error' && fields['reason'] === 'root'));
-      const row = await (store.read as Db)
+      const row = await (store.read as CompressionDb)
         .selectFrom('compression_trees')
         .selectAll()
         .where('key', '=', tree!.key)
@@ -212,7 +212,8 @@ bySeed(15, ({ length }) =>
       assert.deepEqual(Buffer.from(row.expected_root!), Buffer.from(wrong.root()));
       await store.write((tx) => resetTree(tx, createConcurrentHashing(), row));
       await store.write(
-        async (tx) => void (await (tx.db as Db).deleteFrom('compression_pending').where('seq', '=', 6).execute()),
+        async (tx) =>
+          void (await (tx.db as CompressionDb).deleteFrom('compression_pending').where('seq', '=', 6).execute()),
       );
       await play(bed, life.blocks);
       // Only the account shows where its past ends.
@@ -241,7 +242,7 @@ bySeed(15, ({ length }) =>
       );
       const damage = () =>
         store.write(async (tx) => {
-          const db = tx.db as Db;
+          const db = tx.db as CompressionDb;
           const { id, bytes } = await db.selectFrom('compression_pages').selectAll().executeTakeFirstOrThrow();
           const flipped = Buffer.from(bytes);
           flipped[70]! ^= 1;
@@ -339,7 +340,7 @@ bySeed(15, ({ length }) =>
       const bed = await createCnftBed(store);
       for (const { transactions } of bubblegumScenarios())
         for (const transaction of transactions) await bed.apply((transaction as { slot: number }).slot, [transaction]);
-      const db = store.read as Db;
+      const db = store.read as CompressionDb;
       const assets = await db
         .selectFrom('compression_assets as a')
         .innerJoin('compression_trees as t', 't.id', 'a.tree')

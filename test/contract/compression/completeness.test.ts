@@ -1,7 +1,7 @@
 /** Answers that may lack accounts say so: trees without their history, and ranges of slots that are not indexed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainReader } from '../../../src/plugin/plugin.ts';
 import { createMethodBed } from '../../helpers/compression-methods.ts';
@@ -40,7 +40,7 @@ eachStore('completeness of lists', (engine) => {
     const bed = createMethodBed(store, { clock, chain });
     const setStatus = async (id: number, status: string) => {
       await store.write(async ({ db }) => {
-        await (db as Db).updateTable('compression_trees').set({ status }).where('id', '=', id).execute();
+        await (db as CompressionDb).updateTable('compression_trees').set({ status }).where('id', '=', id).execute();
       });
       await clock.advance(1_000);
     };
@@ -81,7 +81,7 @@ eachStore('completeness of lists', (engine) => {
     await setHead(store, 5);
     assert.deepEqual(await bed.headers('getCompressedBalanceByOwner', { owner: OWNER }), {});
     await store.write(async ({ db }) => {
-      await (db as Db).updateTable('compression_trees').set({ status: 'gap' }).execute();
+      await (db as CompressionDb).updateTable('compression_trees').set({ status: 'gap' }).execute();
     });
     await setHead(store, 6);
     const named = (await bed.headers('getCompressedBalanceByOwner', { owner: OWNER }))['x-incomplete-trees'];

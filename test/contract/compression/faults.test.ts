@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionIndexer } from '../../../plugins/compression/indexing/processor.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
@@ -121,7 +121,7 @@ async function openTrees(store: Store) {
   const indexer = createCompressionIndexer({ log, metrics: { counter: () => counter }, config, hashing });
   return {
     lines: log.lines,
-    trees: () => (store.read as Db).selectFrom('compression_trees').selectAll().orderBy('id').execute(),
+    trees: () => (store.read as CompressionDb).selectFrom('compression_trees').selectAll().orderBy('id').execute(),
     async apply(slot: number, transactions: DecodedBlock['transactions']) {
       const block = { slot, blockTime: null, transactions, others: [], newTrees: [], foreign: [] };
       await store.write((tx) => indexer.apply(tx, block, { isFinal: false }));

@@ -6,7 +6,7 @@ import { revertUnverifiedSpends } from '../../../plugins/compression/indexing/co
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import {
   type CompressedAccountRow,
-  type Db,
+  type CompressionDb,
   READ,
   SPENT,
   u64Bytes,
@@ -44,7 +44,7 @@ type Input = TransactionEvent['inputs'][number];
 
 async function accountsOf(store: Store, { key }: NewTree): Promise<CompressedAccountRow[]> {
   const { id } = await treeOf(store, key);
-  return await (store.read as Db)
+  return await (store.read as CompressionDb)
     .selectFrom('compression_accounts')
     .selectAll()
     .where('tree', '=', id)
@@ -57,7 +57,7 @@ const victimOf = async (honest: Store, tree: NewTree): Promise<CompressedAccount
   (await accountsOf(honest, tree)).find(({ spent }) => spent === SPENT.no)!;
 
 const rowOf = async (store: Store, { hash }: CompressedAccountRow): Promise<CompressedAccountRow> =>
-  await (store.read as Db)
+  await (store.read as CompressionDb)
     .selectFrom('compression_accounts')
     .selectAll()
     .where('hash', '=', hash)
@@ -196,7 +196,7 @@ eachStore('spends that were invented', (engine) => {
       await books.flush();
     };
     await store.write((tx) => revertUnverifiedSpends(tx, { amend }, createMemoryLog()));
-    const db = store.read as Db;
+    const db = store.read as CompressionDb;
     const rows = await db.selectFrom('compression_accounts').selectAll().orderBy('leaf_index').execute();
     assert.deepEqual(
       rows.map((row) => [row.spent, row.slot_spent]),

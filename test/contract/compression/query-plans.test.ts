@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CompiledQuery, type KyselyPlugin, type RootOperationNode } from 'kysely';
 import { CONCURRENT_TREE } from '../../../plugins/compression/indexing/cnft.ts';
 import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { CompressedAssets } from '../../../src/ports/compressed-assets.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -78,7 +78,7 @@ test('assets and their changes are found by indexes', async (t) => {
   const store = await sqliteStore(t);
   await createCompressionTables(store);
   await setHead(store, 5);
-  const db = store.read as Db;
+  const db = store.read as CompressionDb;
   await store.write(async (tx) => {
     const [id, leaf] = [keyOf(1), new Uint8Array(32)];
     const asset = { id, tree: 70, leaf_index: 1, leaf, seq: 1, slot: 1, state: 0, leaf_seq: 0 };

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionIndexer } from '../../../plugins/compression/indexing/processor.ts';
-import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { walkTree } from '../../../plugins/compression/verify-command.ts';
@@ -39,7 +39,7 @@ async function openWorld(store: Store) {
 }
 
 const treesOf = (store: Store): Promise<TreeRow[]> =>
-  (store.read as Db).selectFrom('compression_trees').selectAll().orderBy('id').execute();
+  (store.read as CompressionDb).selectFrom('compression_trees').selectAll().orderBy('id').execute();
 
 /** Every tree is where the model is, and so is every node of it. */
 async function checkTruth(store: Store, { truth }: World): Promise<void> {
@@ -47,7 +47,7 @@ async function checkTruth(store: Store, { truth }: World): Promise<void> {
   for (const [i, { key, seq, root }] of truth.entries()) {
     const tree = trees.find((row) => Buffer.compare(row.key, key) === 0)!;
     assert.deepEqual([tree.seq, Buffer.from(tree.root)], [seq, bytesOf(root)], `tree of type ${i + 1}`);
-    assert.deepEqual((await walkTree(store.read as Db, hashing, tree)).faults, []);
+    assert.deepEqual((await walkTree(store.read as CompressionDb, hashing, tree)).faults, []);
     assert.match(tree.status, /^(ok|unverified)$/);
   }
 }
@@ -192,8 +192,8 @@ test('an altered root makes the tree diverged: its state stays, what follows wai
     const [, , last] = await treesOf(store);
     assert.ok(altered !== null || world.truth[2]!.seq < 3, 'the history has such an event');
     assert.deepEqual(last, altered);
-    assert.deepEqual((await walkTree(store.read as Db, hashing, last!)).faults, []);
-    const waiting = await (store.read as Db).selectFrom('compression_pending').select('seq').execute();
+    assert.deepEqual((await walkTree(store.read as CompressionDb, hashing, last!)).faults, []);
+    const waiting = await (store.read as CompressionDb).selectFrom('compression_pending').select('seq').execute();
     assert.equal(waiting.length, world.truth[2]!.seq - last!.seq);
   });
 });
@@ -205,11 +205,15 @@ test('a damaged page makes its tree diverged and is never hashed into', async (t
     for (const block of world.blocks.slice(0, 30)) await bed.apply(block);
     const before = await treesOf(store);
     await store.write(async (tx) => {
-      const pages = await (tx.db as Db).selectFrom('compression_pages').selectAll().execute();
+      const pages = await (tx.db as CompressionDb).selectFrom('compression_pages').selectAll().execute();
       for (const { id, bytes } of pages) {
         const damaged = Buffer.from(bytes);
         damaged[40] = damaged[40]! ^ 1;
-        await (tx.db as Db).updateTable('compression_pages').set({ bytes: damaged }).where('id', '=', id).execute();
+        await (tx.db as CompressionDb)
+          .updateTable('compression_pages')
+          .set({ bytes: damaged })
+          .where('id', '=', id)
+          .execute();
       }
     });
     for (const block of world.blocks.slice(30)) await bed.apply(block);

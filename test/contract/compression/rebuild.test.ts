@@ -1,7 +1,7 @@
 /** Pages are a matter of the rows: thrown away or damaged they come back as they were, and a walk finds what is wrong with them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { openPage, sealPage } from '../../../plugins/compression/trees/page-book.ts';
 import { rebuildTree } from '../../../plugins/compression/trees/rebuild.ts';
@@ -33,15 +33,15 @@ async function indexed(store: Store, name: string): Promise<TreeRow[]> {
 }
 
 const readTrees = (store: Store): Promise<TreeRow[]> =>
-  (store.read as Db).selectFrom('compression_trees').selectAll().orderBy('id').execute();
+  (store.read as CompressionDb).selectFrom('compression_trees').selectAll().orderBy('id').execute();
 
 const setStatus = async (store: Store, status: string): Promise<void> =>
-  void (await store.write((tx) => (tx.db as Db).updateTable('compression_trees').set({ status }).execute()));
+  void (await store.write((tx) => (tx.db as CompressionDb).updateTable('compression_trees').set({ status }).execute()));
 
 /** The lowest page of the largest tree. */
 async function firstPage(store: Store, [tree]: readonly TreeRow[]) {
   assert.ok(tree !== undefined);
-  const row = await (store.read as Db)
+  const row = await (store.read as CompressionDb)
     .selectFrom('compression_pages')
     .selectAll()
     .where('id', '>=', tree.id * 2 ** 37)
@@ -52,7 +52,7 @@ async function firstPage(store: Store, [tree]: readonly TreeRow[]) {
 
 const writePage = async (store: Store, id: number, bytes: Uint8Array): Promise<void> =>
   void (await store.write((tx) =>
-    (tx.db as Db).updateTable('compression_pages').set({ bytes }).where('id', '=', id).execute(),
+    (tx.db as CompressionDb).updateTable('compression_pages').set({ bytes }).where('id', '=', id).execute(),
   ));
 
 eachStore('stored trees', (engine: StoreEngine) => {
@@ -62,11 +62,11 @@ eachStore('stored trees', (engine: StoreEngine) => {
       const trees = await indexed(store, name);
       const before = await readEverything(store, ['compression_pages']);
       await setStatus(store, 'diverged');
-      await store.write((tx) => (tx.db as Db).deleteFrom('compression_pages').execute());
+      await store.write((tx) => (tx.db as CompressionDb).deleteFrom('compression_pages').execute());
       for (const tree of trees) {
         const root = await rebuildTree({ store, hashing }, tree, SIGNAL);
         assert.deepEqual(Buffer.from(root ?? []), Buffer.from(tree.root));
-        assert.deepEqual((await walkTree(store.read as Db, hashing, tree)).faults, []);
+        assert.deepEqual((await walkTree(store.read as CompressionDb, hashing, tree)).faults, []);
       }
       assert.deepEqual(await readEverything(store, ['compression_pages']), before);
     });
@@ -83,7 +83,7 @@ eachStore('stored trees', (engine: StoreEngine) => {
     const store = await engine.store(t);
     const trees = (await indexed(store, 'batched_tree_transactions')).sort((a, b) => b.next_index - a.next_index);
     const { tree, id, bytes } = await firstPage(store, trees);
-    const faults = async (row = tree) => (await walkTree(store.read as Db, hashing, row)).faults.join('; ');
+    const faults = async (row = tree) => (await walkTree(store.read as CompressionDb, hashing, row)).faults.join('; ');
     assert.equal(await faults(), '');
     const damaged = Buffer.from(bytes);
     damaged.writeUInt8((damaged[100] ?? 0) ^ 1, 100);
@@ -99,9 +99,9 @@ eachStore('stored trees', (engine: StoreEngine) => {
       await writePage(store, id, sealPage(nodes));
       assert.match(await faults(), fault);
     }
-    await store.write((tx) => (tx.db as Db).deleteFrom('compression_pages').where('id', '=', id).execute());
+    await store.write((tx) => (tx.db as CompressionDb).deleteFrom('compression_pages').where('id', '=', id).execute());
     assert.match(await faults(), /is in no page/);
-    await store.write((tx) => (tx.db as Db).insertInto('compression_pages').values({ id, bytes }).execute());
+    await store.write((tx) => (tx.db as CompressionDb).insertInto('compression_pages').values({ id, bytes }).execute());
     assert.equal(await faults(), '');
     assert.match(await faults({ ...tree, root: new Uint8Array(32) }), /another root/);
   });

@@ -11,7 +11,7 @@ import {
   recordTrees,
   tokenRecord,
 } from '../../../plugins/compression/rpc/records.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { stringify } from '../../../src/lib/json.ts';
 import { keysQuery, packedRows } from '../../../src/ports/raw-query.ts';
 import { accountRow, createCompressionTables, insertRows, keyOf, treeRow } from '../../helpers/compression-rows.ts';
@@ -69,7 +69,7 @@ eachStore('texts of listed accounts', (engine) => {
       }),
     );
     await insertRows(store, { compression_trees: trees, compression_accounts: rows });
-    const db = store.read as Db;
+    const db = store.read as CompressionDb;
     const hashes = rows.map(({ hash }) => hash);
     const full = await findAccounts(db, hashes);
     for (const version of [1, 2] as const) {

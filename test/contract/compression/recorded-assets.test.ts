@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { createCompressedAssets } from '../../../plugins/compression/rpc/asset-index.ts';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { searchAssets } from '../../../plugins/das/lists.ts';
 import { readQuestion } from '../../../plugins/das/params.ts';
@@ -32,7 +32,7 @@ function* orders<T>(list: readonly T[]): Generator<readonly T[]> {
 async function clear(store: Store): Promise<void> {
   await store.write(async (tx) => {
     for (const table of ['trees', 'pages', 'assets', 'metadata', 'changes', 'pending', 'head'] as const)
-      await (tx.db as Db).deleteFrom(`compression_${table}`).execute();
+      await (tx.db as CompressionDb).deleteFrom(`compression_${table}`).execute();
   });
 }
 

@@ -1,9 +1,9 @@
 /** Recorded transactions of the Light programs, indexed: roots after each step, accounts, proofs and queues are the known ones. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Db, u64Of } from '../../../plugins/compression/store/tables.ts';
+import { type CompressionDb, u64Of } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { pageId, readPages } from '../../../plugins/compression/trees/page-book.ts';
+import { pageId, readTreePages } from '../../../plugins/compression/trees/page-book.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { pathPages, siblings } from '../../../src/solana/merkle/path.ts';
@@ -49,7 +49,7 @@ eachStore('compression recordings', (engine) => {
 });
 
 async function rootsOf(store: Store, names: readonly string[]) {
-  const rows = await (store.read as Db).selectFrom('compression_trees').selectAll().execute();
+  const rows = await (store.read as CompressionDb).selectFrom('compression_trees').selectAll().execute();
   return Object.fromEntries(
     rows
       .filter(({ key }) => names.includes(encode32(key)))
@@ -58,7 +58,7 @@ async function rootsOf(store: Store, names: readonly string[]) {
 }
 
 async function accountsOf(store: Store) {
-  const db = store.read as Db;
+  const db = store.read as CompressionDb;
   const trees = await db.selectFrom('compression_trees').selectAll().execute();
   const rows = await db.selectFrom('compression_accounts').selectAll().execute();
   const text = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(bytes));
@@ -105,10 +105,10 @@ function accountsOfExpected({ accounts, trees }: ExpectedState) {
 }
 
 async function pathOf(store: Store, treeKey: string, index: number) {
-  const db = store.read as Db;
+  const db = store.read as CompressionDb;
   const key = Buffer.from(decode32(treeKey)!);
   const tree = await db.selectFrom('compression_trees').selectAll().where('key', '=', key).executeTakeFirstOrThrow();
-  const pages = await readPages(
+  const pages = await readTreePages(
     db,
     pathPages(tree.height, index).map((page) => pageId(tree.id, page)),
   );
@@ -126,7 +126,7 @@ async function checkProofs(store: Store, expected: ExpectedState): Promise<void>
     const { proof, root, rootSeq } = await pathOf(store, merkleTree, leafIndex);
     assert.deepEqual({ hash: known.hash, proof, root, rootSeq }, known);
   }
-  const db = store.read as Db;
+  const db = store.read as CompressionDb;
   for (const known of expected.newAddressProofsAfterLastStep) {
     const { tree, proof, root, rootSeq } = await pathOf(store, known.merkleTree, known.lowElementLeafIndex);
     const low = await db
@@ -155,7 +155,7 @@ async function checkProofs(store: Store, expected: ExpectedState): Promise<void>
 }
 
 async function queueOf(store: Store, { addressQueueAfterLastStep }: ExpectedState) {
-  const rows = await (store.read as Db)
+  const rows = await (store.read as CompressionDb)
     .selectFrom('compression_address_queue as q')
     .innerJoin('compression_trees as t', 't.id', 'q.tree')
     .select(['t.key', 'q.address'])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRootCheck } from '../../../plugins/compression/chain/root-check.ts';
-import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { HISTORY } from '../../../plugins/compression/trees/hashing.ts';
 import type { ChainRoot } from '../../../plugins/compression/trees/tree-reader.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -26,8 +26,11 @@ async function makeBed(store: Store, tree: Partial<TreeRow> = {}): Promise<Bed> 
   await createCompressionTables(store);
   const row = treeRow(1, { seq: 10, root: OURS, status: 'unverified', ...tree });
   await store.write(async (tx) => {
-    await (tx.db as Db).insertInto('compression_trees').values(row).execute();
-    await (tx.db as Db).insertInto('compression_head').values({ id: 1, slot: 100, block_time: null }).execute();
+    await (tx.db as CompressionDb).insertInto('compression_trees').values(row).execute();
+    await (tx.db as CompressionDb)
+      .insertInto('compression_head')
+      .values({ id: 1, slot: 100, block_time: null })
+      .execute();
   });
   const asked: number[] = [];
   const bed: Bed = {
@@ -35,12 +38,16 @@ async function makeBed(store: Store, tree: Partial<TreeRow> = {}): Promise<Bed> 
     chain: { seq: 10, root: OURS, slot: 100 },
     async pass() {
       await check.pass(SIGNAL);
-      return (await (store.read as Db).selectFrom('compression_trees').selectAll().executeTakeFirst())!;
+      return (await (store.read as CompressionDb).selectFrom('compression_trees').selectAll().executeTakeFirst())!;
     },
     set: async (changes) =>
-      void (await store.write((tx) => (tx.db as Db).updateTable('compression_trees').set(changes).execute())),
+      void (await store.write((tx) =>
+        (tx.db as CompressionDb).updateTable('compression_trees').set(changes).execute(),
+      )),
     moveHead: async (slot) =>
-      void (await store.write((tx) => (tx.db as Db).updateTable('compression_head').set({ slot }).execute())),
+      void (await store.write((tx) =>
+        (tx.db as CompressionDb).updateTable('compression_head').set({ slot }).execute(),
+      )),
   };
   const reader = {
     async one(key: Uint8Array) {

@@ -1,7 +1,7 @@
 /** Trees are added once, however many processes start on an empty database concurrently. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { knownTrees, seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { createCompressionTables, keyOf } from '../../helpers/compression-rows.ts';
@@ -21,7 +21,10 @@ eachStore('trees that are added', (engine) => {
     await Promise.all(
       stores.map((store, process) => store.write((tx) => seedTrees(tx, hashing, [...known, own(process)]))),
     );
-    const rows = await (stores[0]!.read as Db).selectFrom('compression_trees').select(['id', 'key']).execute();
+    const rows = await (stores[0]!.read as CompressionDb)
+      .selectFrom('compression_trees')
+      .select(['id', 'key'])
+      .execute();
     assert.equal(rows.length, known.length + PROCESSES);
     for (const column of ['id', 'key'] as const)
       assert.equal(new Set(rows.map((row) => String(row[column]))).size, rows.length, column);

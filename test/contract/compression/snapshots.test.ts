@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { fetchSnapshot, serveSnapshots } from '../../../plugins/compression/snapshot/commands.ts';
 import { type LoadParts, loadSnapshot } from '../../../plugins/compression/snapshot/load.ts';
 import { listSnapshots, saveSnapshot, snapshotSchema } from '../../../plugins/compression/snapshot/save.ts';
-import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { blocksOf, createIndexingBed, loadRecording, readEverything } from '../../helpers/compression.ts';
@@ -67,7 +67,7 @@ const chainWith = (rootOf: (tree: { readonly key: Uint8Array }) => Uint8Array | 
 });
 
 const treesOf = (store: Store): Promise<TreeRow[]> =>
-  (store.read as Db).selectFrom('compression_trees').selectAll().execute();
+  (store.read as CompressionDb).selectFrom('compression_trees').selectAll().execute();
 
 eachStore('snapshots', (engine) => {
   const withRecordings = { skip: skipWithoutFixtures };
@@ -142,7 +142,7 @@ eachStore('snapshots', (engine) => {
     const [source, target, folder] = [await engine.store(t), await engine.store(t), await folderFor(t)];
     await index(source, 'lamport_transfers');
     const root = Buffer.alloc(32, 7);
-    await source.write((tx) => (tx.db as Db).updateTable('compression_trees').set({ root }).execute());
+    await source.write((tx) => (tx.db as CompressionDb).updateTable('compression_trees').set({ root }).execute());
     const saved = await save(source, folder);
     assert.ok(saved !== null);
     await createCompressionTables(target);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { poseidon2, poseidon3 } from 'poseidon-lite';
-import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
+import type { CompressionDb, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decompressG1, decompressG2, GENERATOR_G2, multipleG1, negativeG1 } from '../../helpers/bn254.ts';
@@ -205,7 +205,11 @@ eachStore('validity proofs', (engine) => {
     assert.equal(await bed.refusal('getValidityProof', { hashes: [text(1)] }), none);
     // Nothing is said of a tree in doubt, not even that an account waits.
     await store.write(async (tx) => {
-      await (tx.db as Db).updateTable('compression_trees').set({ status: 'gap' }).where('id', '=', v2.id).execute();
+      await (tx.db as CompressionDb)
+        .updateTable('compression_trees')
+        .set({ status: 'gap' })
+        .where('id', '=', v2.id)
+        .execute();
     });
     assert.match(
       await bed.refusal('getValidityProofV2', { hashes: [text(105)] }),
@@ -258,7 +262,7 @@ eachStore('validity proofs', (engine) => {
     ] as const)
       assert.equal(await bed.refusal(`getValidityProof${name}`, params), refusal);
     await store.write(async (tx) => {
-      const db = tx.db as Db;
+      const db = tx.db as CompressionDb;
       await db.updateTable('compression_trees').set({ root_capacity: null }).where('id', '=', address2.id).execute();
     });
     const unknown = `-32002 root history capacity of tree ${tree} is not known yet`;

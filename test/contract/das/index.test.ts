@@ -34,8 +34,8 @@ import { createAssetIndex } from '../../../plugins/das/indexing/asset-index.ts';
 import { createFillJobs, fillFollowed, sweep } from '../../../plugins/das/indexing/fill.ts';
 import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
 import {
+  type AssetDb,
   BURNT,
-  type Db,
   FLAG,
   FOLLOW_KINDS,
   type FollowKind,
@@ -438,7 +438,7 @@ async function createWorld(chain: TestChain, random: Sfc32) {
 
 /** Everything that is stored of assets, but for what only says that something is read again. */
 async function dump(store: Store): Promise<string> {
-  const db = store.read as Db;
+  const db = store.read as AssetDb;
   const accounts = await db
     .selectFrom('das_accounts')
     .select(['address', 'slot', 'asset', 'program', 'data', 'token_owner'])
@@ -453,7 +453,9 @@ eachStore('kept pages of the index', (engine) => {
   test('a page is gone with each that it depends on, and with nothing else', async (t) => {
     const store = await engine.store(t);
     await migrate(store, [{ scope: 'das', migrations }]);
-    await store.write(async ({ db }) => void (await (db as Db).updateTable('das_state').set({ slot: 9 }).execute()));
+    await store.write(
+      async ({ db }) => void (await (db as AssetDb).updateTable('das_state').set({ slot: 9 }).execute()),
+    );
     const random = createSfc32(9);
     const key = () => encode32(random.fill(new Uint8Array(32)));
     const [item, group, other, of, stranger] = [key(), key(), key(), key(), key()];
@@ -600,7 +602,7 @@ byCase(RUNS, (runs) =>
           const parts = { store, log, isFinal: false, clock, source: busy } as never;
           for (let tries = 0; ; tries += 1) {
             assert.ok(tries < 200, 'the fill does not end');
-            const rows = await (store.read as Db)
+            const rows = await (store.read as AssetDb)
               .selectFrom('das_followed')
               .selectAll()
               .where('state', '=', 'filling')
@@ -824,7 +826,7 @@ byCase(RUNS, (runs) =>
         assert.equal(kept > 0, engine.dialect === 'sqlite', `${kept} texts were known at once`);
         // At least a third is asked again without a change in between.
         assert.ok(keptPages > 2.5 * steps, `${keptPages} pages were kept`);
-        const states = await (store.read as Db).selectFrom('das_followed').select('state').execute();
+        const states = await (store.read as AssetDb).selectFrom('das_followed').select('state').execute();
         assert.ok(states.every(({ state }) => state === 'ready') && states.length >= FOLLOW_KINDS.length - 1);
 
         // With all mints that may hold their own metadata, the list of an authority is whole, as soon as they were read.
@@ -844,7 +846,7 @@ byCase(RUNS, (runs) =>
         assert.equal(await index.stateOf('creator', named.creator[0]!), null);
         await sweep({ store }, signal);
         const ownerList = listKey(keyBytes(owner!));
-        const listed = await (store.read as Db).selectFrom('das_assets').selectAll().execute();
+        const listed = await (store.read as AssetDb).selectFrom('das_assets').selectAll().execute();
         for (const { id, listed: by } of listed)
           assert.ok(
             encode32(id) === mint[0] ||

@@ -10,7 +10,7 @@ import { Value } from '@sinclair/typebox/value';
 import { type DasConfig, dasConfig } from '../../../plugins/das/config.ts';
 import { createAssetIndex } from '../../../plugins/das/indexing/asset-index.ts';
 import { createFillJobs, fillFollowed } from '../../../plugins/das/indexing/fill.ts';
-import { type Db, type FollowKind, migrations } from '../../../plugins/das/indexing/tables.ts';
+import { type AssetDb, type FollowKind, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { FACTS } from '../../../plugins/das/indexing/write.ts';
 import {
   assetsByAuthority,
@@ -222,7 +222,7 @@ async function followSome(store: Store, { people, families, groups, source }: Wo
   const jobs = createFillJobs(parts, { requeue: async () => 0 }, async () => 0);
   await jobs.follow({});
   for (const table of ['das_accounts', 'das_assets', 'das_rows', 'das_followed'] as const)
-    await store.write(async ({ db }) => void (await (db as Db).deleteFrom(table).execute()));
+    await store.write(async ({ db }) => void (await (db as AssetDb).deleteFrom(table).execute()));
   const named: [FollowKind, readonly string[]][] = [
     ['program', [METADATA_PROGRAM, CORE_PROGRAM, TOKEN_2022_PROGRAM]],
     ['collection', [...families, ...groups]],
@@ -236,7 +236,7 @@ async function followSome(store: Store, { people, families, groups, source }: Wo
   const followed = drawn.filter(({ state }) => state !== 'absent');
   const keysOf = (kind: FollowKind) => followed.filter((one) => one.kind === kind).map(({ key }) => key);
   await jobs.follow(Object.fromEntries(named.map(([kind]) => [kind, keysOf(kind)])));
-  await store.write(async ({ db }) => void (await (db as Db).updateTable('das_state').set({ slot: 9 }).execute()));
+  await store.write(async ({ db }) => void (await (db as AssetDb).updateTable('das_state').set({ slot: 9 }).execute()));
   for (const { kind, key, state } of followed)
     if (state === 'ready') assert.equal(await fillFollowed(parts, { kind, key }, new AbortController().signal), 'done');
   return createAssetIndex(store, 1_000_000);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createFillJobs, fillFollowed } from '../../../plugins/das/indexing/fill.ts';
 import { createDasProcessor } from '../../../plugins/das/indexing/processor.ts';
-import { type Db, FILL, migrations } from '../../../plugins/das/indexing/tables.ts';
+import { type AssetDb, FILL, migrations } from '../../../plugins/das/indexing/tables.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { stateAfter } from '../../../src/lib/transitions.ts';
@@ -53,7 +53,7 @@ async function createBed(store: Store, isAuthorityFollowed: boolean) {
   ];
   await store.write(async (tx) => {
     await tx.insertMany('das_followed', ['kind', 'key', 'state', 'parent'], followed, 'ignore');
-    await (tx.db as Db).updateTable('das_state').set({ slot: SLOT }).execute();
+    await (tx.db as AssetDb).updateTable('das_state').set({ slot: SLOT }).execute();
   });
   return {
     jobs,
@@ -71,7 +71,7 @@ async function createBed(store: Store, isAuthorityFollowed: boolean) {
       await store.write((tx) => processor.apply(tx, block, 'main', { isFinal: true } as never));
     },
     async states() {
-      const rows = await (store.read as Db).selectFrom('das_followed').selectAll().execute();
+      const rows = await (store.read as AssetDb).selectFrom('das_followed').selectAll().execute();
       const of = (key: string) => rows.find((row) => row.kind === 'collection' && encode32(row.key) === key);
       return STATES.map((state) => of(KEYS[state])?.state ?? 'none');
     },

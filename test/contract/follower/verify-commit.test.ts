@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { moveChain, verifyCommit } from '../../../src/chain/commit.ts';
 import { moveCursors } from '../../../src/chain/cursor.ts';
 import type { Run } from '../../../src/chain/run.ts';
-import { newState, type UnverifiedCommit } from '../../../src/chain/state.ts';
+import { newFollowState, type UnverifiedCommit } from '../../../src/chain/state.ts';
 import { followerMigrations, MAIN } from '../../../src/chain/tables.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { migrate } from '../../../src/store/migrate.ts';
@@ -25,7 +25,7 @@ test('a move is adopted once it is known to be written, and again when adopting 
         if (adopted <= failures) throw new Error('not yet');
       },
     };
-    const run = { state: newState(0), store, chain: 'main' } as unknown as Run;
+    const run = { state: newFollowState(0), store, chain: 'main' } as unknown as Run;
     return { run, unverified, adopted: () => adopted };
   };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createAddressPolicy, parseTarget } from '../../../src/adapters/outbound/resolver.ts';
+import { createAddressPolicy, parseOutboundTarget } from '../../../src/adapters/outbound/resolver.ts';
 import type { OutboundPolicy } from '../../../src/ports/outbound.ts';
 
 const policy = (patch: Partial<OutboundPolicy> = {}): OutboundPolicy => ({
@@ -15,7 +15,7 @@ const policy = (patch: Partial<OutboundPolicy> = {}): OutboundPolicy => ({
 });
 const refusal = (url: string, patch: Partial<OutboundPolicy> = {}): string | null => {
   const full = policy(patch);
-  const parsed = parseTarget(url, full, createAddressPolicy(full.allowCidrs));
+  const parsed = parseOutboundTarget(url, full, createAddressPolicy(full.allowCidrs));
   return parsed.ok ? null : parsed.reason;
 };
 

@@ -8,8 +8,8 @@ import {
   createAddressPolicy,
   createResolver,
   type LookupAll,
+  type OutboundTarget,
   type ResolvedAddress,
-  type Target,
 } from '../../../src/adapters/outbound/resolver.ts';
 import type { OutboundRequest } from '../../../src/ports/outbound.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
@@ -44,7 +44,13 @@ const resolver = (lookup: LookupAll) => {
   const clock = createManualClock();
   return { clock, names: createResolver(lookup, createAddressPolicy(LOOPBACK.allowCidrs), clock) };
 };
-const targetOf = (origin: string): Target => ({ origin, path: '/', host: 'x.example', literal: null, secure: false });
+const targetOf = (origin: string): OutboundTarget => ({
+  origin,
+  path: '/',
+  host: 'x.example',
+  literal: null,
+  secure: false,
+});
 
 test('a closed client sends nothing', async () => {
   const { client } = openAt(async () => v4('127.0.0.1'));

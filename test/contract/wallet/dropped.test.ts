@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
-import { type Db, migrations, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
+import { migrations, readKeyNumbers, type WalletDb } from '../../../plugins/wallet/store/tables.ts';
 import { dropWallets, readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { deleteDropped } from '../../../plugins/wallet/tracking/upkeep.ts';
@@ -80,12 +80,12 @@ const register = (store: Store, key: Uint8Array) =>
   store.write((tx) => registerWallet(tx, { key, address: encode32(key), now: 1 }));
 
 async function rowsOf(store: Store, key: Uint8Array): Promise<number> {
-  const numbers = await readKeyNumbers(store.read as Db);
+  const numbers = await readKeyNumbers(store.read as WalletDb);
   return (await createRowReader(store)(numbers.of(key), EVERYTHING)).length;
 }
 
 async function countOf(store: Store, table: 'wallet_transactions' | 'wallet_bodies' | 'wallet_times' | 'wallet_rows') {
-  const { count } = await (store.read as Db)
+  const { count } = await (store.read as WalletDb)
     .selectFrom(table)
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
@@ -93,7 +93,7 @@ async function countOf(store: Store, table: 'wallet_transactions' | 'wallet_bodi
 }
 
 async function drop(store: Store, key: Uint8Array): Promise<void> {
-  const { id } = (await readWallet(store.read as Db, encode32(key)))!;
+  const { id } = (await readWallet(store.read as WalletDb, encode32(key)))!;
   await store.write((tx) => dropWallets(tx, [id], 1));
 }
 
@@ -121,7 +121,7 @@ eachStore('wallets without requests', (engine) => {
     await deleteAll(store, 300);
     // What may still be taken back waits.
     assert.equal(await rowsOf(store, left), 20);
-    assert.equal((await readWallet(store.read as Db, encode32(left)))?.is_followed, 0);
+    assert.equal((await readWallet(store.read as WalletDb, encode32(left)))?.is_followed, 0);
     for (let slot = 321; slot <= 360; slot += 1) await apply(slot, [{ keys: [left, stranger] }, { keys: [right] }]);
     await deleteAll(store, 360);
     assert.deepEqual([await rowsOf(store, left), await rowsOf(store, right)], [0, 43]);
@@ -130,7 +130,7 @@ eachStore('wallets without requests', (engine) => {
     assert.equal(await countOf(store, 'wallet_bodies'), 44);
     assert.equal(await countOf(store, 'wallet_times'), 42);
     assert.ok(kept > 320);
-    assert.equal(await readWallet(store.read as Db, encode32(left)), undefined);
+    assert.equal(await readWallet(store.read as WalletDb, encode32(left)), undefined);
     await drop(store, right);
     for (let slot = 361; slot <= 400; slot += 1) await apply(slot, []);
     await deleteAll(store, 400);
@@ -152,7 +152,7 @@ eachStore('wallets without requests', (engine) => {
     await register(store, left);
     assert.equal(await deleteDropped(store, { now: LATER_MS, finalSlot: 500, steps: 50 }), 0);
     assert.equal(await rowsOf(store, left), 300);
-    const row = await readWallet(store.read as Db, encode32(left));
+    const row = await readWallet(store.read as WalletDb, encode32(left));
     assert.deepEqual([row?.head, row?.floor, row?.is_complete, row?.dropped_at], [null, null, 0, null]);
   });
 
@@ -165,15 +165,15 @@ eachStore('wallets without requests', (engine) => {
       await apply(slot, [...busy, { keys: [right] }]);
       await finalize(slot);
     }
-    const { refused, refused_size, is_followed } = (await readWallet(store.read as Db, encode32(left)))!;
+    const { refused, refused_size, is_followed } = (await readWallet(store.read as WalletDb, encode32(left)))!;
     assert.deepEqual([refused, is_followed], ['busy', 0]);
     assert.ok(refused_size !== null && refused_size > 3_000 && refused_size < 4_200, String(refused_size));
-    const calm = (await readWallet(store.read as Db, encode32(right)))!;
+    const calm = (await readWallet(store.read as WalletDb, encode32(right)))!;
     assert.deepEqual([calm.refused, calm.is_followed], [null, 1]);
     await deleteAll(store, 100);
     assert.deepEqual([await rowsOf(store, left), await rowsOf(store, right)], [0, 100]);
     // It still says why, when nothing of it is left.
-    const after = (await readWallet(store.read as Db, encode32(left)))!;
+    const after = (await readWallet(store.read as WalletDb, encode32(left)))!;
     assert.deepEqual([after.refused, after.dropped_at], ['busy', null]);
   });
 
@@ -183,7 +183,7 @@ eachStore('wallets without requests', (engine) => {
     await store.write((tx) => registerWallet(tx, { key: right, address: encode32(right), now: 1, isPinned: true }));
     for (let slot = 1; slot <= 70; slot += 1) await apply(slot, [{ keys: [left] }, { keys: [right] }]);
     await finalize(70);
-    const refusedOf = async (key: Uint8Array) => (await readWallet(store.read as Db, encode32(key)))?.refused;
+    const refusedOf = async (key: Uint8Array) => (await readWallet(store.read as WalletDb, encode32(key)))?.refused;
     assert.deepEqual([await refusedOf(left), await refusedOf(right)], ['large', null]);
   });
 });

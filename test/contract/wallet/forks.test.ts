@@ -6,7 +6,6 @@ import { createRowReader, mergeTail, unpackTail } from '../../../plugins/wallet/
 import {
   ACCOUNT,
   CHANGED,
-  type Db,
   type HistoryRow,
   type KeyNumbers,
   migrations,
@@ -14,9 +13,10 @@ import {
   positionOf,
   readKeyNumbers,
   TOUCHED,
+  type WalletDb,
 } from '../../../plugins/wallet/store/tables.ts';
 import { findSignature, readSignatures } from '../../../plugins/wallet/store/transactions.ts';
-import { readAccounts, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
+import { readOwnedAccounts, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
@@ -95,7 +95,7 @@ function makeBlock(slot: number, parentSlot: number, isFull: boolean, random: Sf
 
 /** All that is stored, whether it is merged or not; but for the accounts of wallets, of which no block is asked to take back any. */
 async function dump(store: Store): Promise<string> {
-  const db = store.read as Db;
+  const db = store.read as WalletDb;
   const merged = await db.selectFrom('wallet_rows').selectAll().execute();
   const tail = await db.selectFrom('wallet_tail').selectAll().execute();
   const rows = [...merged, ...tail.flatMap(unpackTail)];
@@ -161,7 +161,7 @@ function createWorld(store: Store, isFull: boolean, numbers: KeyNumbers, random:
       });
     },
     async check() {
-      const db = store.read as Db;
+      const db = store.read as WalletDb;
       const known = isFull ? people : wallets;
       const expected = new Map<string, readonly HistoryRow[]>();
       for (const key of [...known, ...known.flatMap((_, owner) => accountsOf(owner))]) {
@@ -180,7 +180,7 @@ function createWorld(store: Store, isFull: boolean, numbers: KeyNumbers, random:
       for (const signature of gone) assert.equal(await findSignature(db, signature), null);
       // Accounts that only a lost branch named stay known: they are the wallet's, and there is no row of them.
       for (const [at, wallet] of wallets.entries())
-        for (const { account } of await readAccounts(db, numbers.of(wallet)))
+        for (const { account } of await readOwnedAccounts(db, numbers.of(wallet)))
           assert.ok(accountsOf(at).some((own) => Buffer.compare(own, account) === 0));
     },
   };
@@ -200,7 +200,7 @@ eachStore('history of wallets through forks', (engine) => {
         await migrate(store, [{ scope: 'wallet', migrations }]);
         for (const key of wallets)
           await store.write((tx) => registerWallet(tx, { key, address: encode32(key), now: 1 }));
-        const numbers = await readKeyNumbers(store.read as Db);
+        const numbers = await readKeyNumbers(store.read as WalletDb);
         const world = createWorld(store, isFull, numbers, createSfc32(seed));
         await world.begin();
         for (const step of plan) await world[step]();

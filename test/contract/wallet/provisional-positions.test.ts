@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
 import {
-  type Db,
   migrations,
   NAMED,
   PROVISIONAL_PLACE,
   positionOf,
   readKeyNumbers,
+  type WalletDb,
 } from '../../../plugins/wallet/store/tables.ts';
 import { findSignature, readBodies } from '../../../plugins/wallet/store/transactions.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
@@ -47,7 +47,7 @@ function makeBlock() {
 async function open(store: Store) {
   await migrate(store, [{ scope: 'wallet', migrations }]);
   await store.write((tx) => registerWallet(tx, { key: wallet, address: encode32(wallet), now: 1 }));
-  const numbers = await readKeyNumbers(store.read as Db);
+  const numbers = await readKeyNumbers(store.read as WalletDb);
   const block = makeBlock();
   const order = new Map(block.transactions.map(({ signatures: [one] }, at) => [encode64(one as Uint8Array), at]));
   /** As a backfill keeps them when no node gives the block, or one does (`isTold`). `kept` may hold the commit back. */
@@ -99,11 +99,11 @@ eachStore('provisional positions', (engine) => {
       assert.deepEqual(await rows(), places);
       for (const place of [0, 3])
         assert.equal(
-          await findSignature(store.read as Db, block.transactions[place]!.signatures[0] as Uint8Array),
+          await findSignature(store.read as WalletDb, block.transactions[place]!.signatures[0] as Uint8Array),
           positionOf(SLOT, place),
         );
-      assert.equal((await readBodies(store.read as Db, places)).size, 2);
-      const all = await (store.read as Db).selectFrom('wallet_transactions').select('n').execute();
+      assert.equal((await readBodies(store.read as WalletDb, places)).size, 2);
+      const all = await (store.read as WalletDb).selectFrom('wallet_transactions').select('n').execute();
       assert.ok(all.every(({ n }) => n < positionOf(SLOT, PROVISIONAL_PLACE)));
       // Read again without places, they stay where they are.
       await keep([0, 3]);
@@ -116,7 +116,7 @@ eachStore('provisional positions', (engine) => {
     await keep([0, 3]);
     await keep([3], true);
     assert.deepEqual(await rows(), [positionOf(SLOT, 0), positionOf(SLOT, 3)]);
-    assert.equal((await readBodies(store.read as Db, await rows())).size, 2);
+    assert.equal((await readBodies(store.read as WalletDb, await rows())).size, 2);
   });
 
   for (const isToldFirst of [false, true])
@@ -133,6 +133,6 @@ eachStore('provisional positions', (engine) => {
       });
       await Promise.all([first, second]);
       assert.deepEqual(await rows(), [positionOf(SLOT, 0), positionOf(SLOT, 3)]);
-      assert.equal((await (store.read as Db).selectFrom('wallet_transactions').select('n').execute()).length, 2);
+      assert.equal((await (store.read as WalletDb).selectFrom('wallet_transactions').select('n').execute()).length, 2);
     });
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
-import { type Db, migrations } from '../../../plugins/wallet/store/tables.ts';
+import { migrations, type WalletDb } from '../../../plugins/wallet/store/tables.ts';
 import { readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/clock.ts';
@@ -72,7 +72,7 @@ eachStore('wallets that are registered', (engine) => {
       await store.write((tx) => processor.apply(tx, blockAt(102, wallets), 'main'));
       const readRows = createRowReader(store);
       for (const wallet of wallets) {
-        const row = await readWallet(store.read as Db, encode32(wallet));
+        const row = await readWallet(store.read as WalletDb, encode32(wallet));
         assert.ok(row?.live_from != null);
         const slots = (await readRows(row.id, EVERYTHING)).map((one) => Math.floor(one.n / 65_536));
         const expected = [101, 102].filter((slot) => slot >= (row.live_from as number));

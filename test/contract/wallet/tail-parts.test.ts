@@ -1,7 +1,13 @@
 /** Rows of blocks in all parts of the addresses are read, merged and reverted alike. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRowReader, mergeTail, packTail, type TailRow, writeRows } from '../../../plugins/wallet/store/rows.ts';
+import {
+  createRowReader,
+  mergeTail,
+  packTail,
+  type TailRow,
+  writeTailRows,
+} from '../../../plugins/wallet/store/rows.ts';
 import { migrations, positionOf } from '../../../plugins/wallet/store/tables.ts';
 import { forgetSlot } from '../../../plugins/wallet/store/transactions.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -63,7 +69,7 @@ eachStore('rows of blocks that are not final', (engine) => {
         ['part', 'slot', 'rows'],
         tail.flatMap(([slot, rows]) => packTail(slot, rows).map((one) => [one.part, slot, one.rows])),
       );
-      await writeRows(
+      await writeTailRows(
         tx,
         [...blocks].filter(([slot]) => slot <= MERGED).flatMap(([, rows]) => rows),
       );

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { followCommands } from '../../../plugins/wallet/operator.ts';
 import { RANGE, type RangeEvent, type RangeState, rangeOf } from '../../../plugins/wallet/store/range.ts';
-import { type Db, migrations, type WalletRow } from '../../../plugins/wallet/store/tables.ts';
+import { migrations, type WalletDb, type WalletRow } from '../../../plugins/wallet/store/tables.ts';
 import { dropWallets, readWalletById, registerWallet, unfollowWallets } from '../../../plugins/wallet/store/wallets.ts';
 import { backfillWallet } from '../../../plugins/wallet/tracking/backfill.ts';
 import type { ChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
@@ -124,12 +124,12 @@ eachStore('transitions of wallets', (engine) => {
         await store.write(async (tx) => {
           const id = await registerWallet(tx, { key, address: encode32(key), now: 1 });
           const columns = { ...STATES[state], ...row?.[state] };
-          await (tx.db as Db).updateTable('wallet_wallets').set(columns).where('id', '=', id).execute();
-          await (tx.db as Db).updateTable('wallet_state').set({ live_slot: LIVE_SLOT }).execute();
+          await (tx.db as WalletDb).updateTable('wallet_wallets').set(columns).where('id', '=', id).execute();
+          await (tx.db as WalletDb).updateTable('wallet_state').set({ live_slot: LIVE_SLOT }).execute();
           wallets.push([state, { store, id, key }]);
         });
       }
-      const now = async ({ id }: Wallet) => (await readWalletById(store.read as Db, id)) as WalletRow;
+      const now = async ({ id }: Wallet) => (await readWalletById(store.read as WalletDb, id)) as WalletRow;
       const before = new Map<RangeState, WalletRow>();
       for (const [, wallet] of wallets) before.set(rangeOf(await now(wallet)), await now(wallet));
       assert.deepEqual([...before.keys()], Object.keys(STATES));

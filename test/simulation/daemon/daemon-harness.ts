@@ -14,7 +14,7 @@ import { createDaemon, type Daemon } from '../../../src/daemon/daemon.ts';
 import { migrationScopes } from '../../../src/daemon/migrations.ts';
 import type { DaemonParts } from '../../../src/daemon/parts.ts';
 import type { FoundPlugin } from '../../../src/daemon/registry.ts';
-import { type Check, createValidator, type Validator } from '../../../src/http/validation.ts';
+import { createValidator, type Validator, type ValueCheck } from '../../../src/http/validation.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';
@@ -279,7 +279,7 @@ export async function createDaemonRig(seed: number): Promise<DaemonRig> {
 /** Schemas are made anew by each daemon, and are the same. */
 function sharedValidator(): Validator {
   const validator = createValidator();
-  const known = new Map<string, Check>();
+  const known = new Map<string, ValueCheck>();
   return {
     compile(schema, name) {
       const text = `${name} ${JSON.stringify(schema)}`;

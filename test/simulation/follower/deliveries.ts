@@ -6,7 +6,7 @@ import { createHookIndex, createHookSync } from '../../../plugins/webhooks/hook-
 import { createDepth, createParsedMatcher, createWebhooksProcessor } from '../../../plugins/webhooks/match.ts';
 import { deliveryKey } from '../../../plugins/webhooks/model.ts';
 import { insertAddresses, insertHook } from '../../../plugins/webhooks/store/hooks.ts';
-import { type Db, migrations } from '../../../plugins/webhooks/store/tables.ts';
+import { migrations, type WebhookDb } from '../../../plugins/webhooks/store/tables.ts';
 import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
 import { jobMigrations } from '../../../src/jobs/table.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
@@ -53,7 +53,7 @@ export async function addHooks(store: Store): Promise<void> {
       const isParsed = id === PARSED;
       const include = keys.map((key) => encode32(KEYS[key]!));
       const filter = { programs: [], instructionNames: [], include, roles: [], includeFailed: false, includeCpi: true };
-      await insertHook(tx.db as Db, {
+      await insertHook(tx.db as WebhookDb, {
         number,
         id,
         projectId: 'project',

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { balanceAtRoute } from '../../../plugins/wallet/balance-at.ts';
 import { createFundingSearches, fundedByRoute } from '../../../plugins/wallet/funded-by.ts';
-import { createResponseCache, historyRoute } from '../../../plugins/wallet/history.ts';
+import { createResponseCache, walletHistoryRoute } from '../../../plugins/wallet/history.ts';
 import { mergeTail } from '../../../plugins/wallet/store/rows.ts';
-import { type Db, migrations } from '../../../plugins/wallet/store/tables.ts';
+import { migrations, type WalletDb } from '../../../plugins/wallet/store/tables.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { backfillWallet } from '../../../plugins/wallet/tracking/backfill.ts';
 import { createChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
@@ -56,7 +56,7 @@ export const preparePolling = (store: Store): Promise<unknown> => migrate(store,
 
 export async function clear(store: Store): Promise<void> {
   await store.write(async (tx) => {
-    const db = tx.db as Db;
+    const db = tx.db as WalletDb;
     for (const table of TABLES) await db.deleteFrom(`wallet_${table}`).execute();
     await db.updateTable('wallet_state').set({ live_slot: null, full_from: null, version: 0 }).execute();
   });
@@ -184,7 +184,7 @@ export class Life {
     const random = { bytes: (count: number) => new Uint8Array(count).fill(5) } as never;
     return {
       upstream,
-      history: historyRoute({ open, derivedRows, responses, mintFacts, config: { scanLimit: 1_000 } }),
+      history: walletHistoryRoute({ open, derivedRows, responses, mintFacts, config: { scanLimit: 1_000 } }),
       transfers: transfersRoute({ open, derivedRows, mintFacts, config: { scanLimit: 1_000 } }),
       fundedBy: fundedByRoute({
         store,

@@ -3,7 +3,7 @@ import { encode32 } from '../../../lib/base58.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
 import { OWN_WORK } from '../../../ports/access.ts';
 import type { ChainBlock } from '../../../ports/block.ts';
-import type { AddressEntry, AddressHistory, AskOptions } from '../../../ports/chain.ts';
+import type { AddressEntry, AskOptions, NodeAddressHistory } from '../../../ports/chain.ts';
 import type { Random } from '../../../ports/clock.ts';
 import { decodeEntries } from '../../../solana/decode/decode-block.ts';
 import { isFinalAnswer } from '../../../solana/node-errors.ts';
@@ -31,7 +31,7 @@ interface TransactionPlace {
 const NO_HASH = encode32(new Uint8Array(32));
 
 /** `getSignaturesForAddress` and `getTransaction` over the upstreams of a chain. */
-export function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
+export function createAddressHistory(options: AddressHistoryOptions): NodeAddressHistory {
   const { client, random, limits, maxVersion } = options;
 
   async function ask(method: string, params: readonly unknown[], { signal, avoid = [] }: AskOptions) {

@@ -1,3 +1,3 @@
-export { createUpstreamPool, type OutageLog, type PoolOptions } from './pool.ts';
-export { createChainReader, type ReaderOptions } from './reader.ts';
+export { createUpstreamPool, type OutageLog, type UpstreamPoolOptions } from './pool.ts';
+export { type ChainReaderOptions, createChainReader } from './reader.ts';
 export { createRpcChainSource, type SourceOptions } from './source.ts';

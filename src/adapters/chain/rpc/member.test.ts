@@ -14,8 +14,8 @@ import {
   markBehind,
   newHealth,
   RATE_LIMITED,
-  reasonOf,
   type UpstreamHealth,
+  unhealthyReasonOf,
 } from './member.ts';
 
 const core = testCore();
@@ -32,14 +32,14 @@ test('one failure has no effect, several in a row start a cool-down, and a good 
   assert.ok(isHealthy(apply(newHealth(0), 0, failed, ok, failed), 0));
   const resting = apply(newHealth(0), 0, failed, failed);
   assert.deepEqual([isHealthy(resting, 0), isHealthy(resting, coolDownMs)], [false, true]);
-  assert.match(reasonOf(resting, 0) ?? '', /UPSTREAM_TIMEOUT/);
+  assert.match(unhealthyReasonOf(resting, 0) ?? '', /UPSTREAM_TIMEOUT/);
   assert.ok(isHealthy(apply(resting, 1, ok), 1));
 });
 
 test('a cool-down that the upstream asked for, or for a contradiction, is not ended by a good answer', () => {
   const limited = apply(newHealth(0), 0, { kind: 'limited', retryAfterMs: 7_000 }, ok);
   assert.deepEqual([isHealthy(limited, 6_999), isHealthy(limited, 7_000)], [false, true]);
-  assert.deepEqual([limited.limitedUntil, reasonOf(limited, 0)], [7_000, RATE_LIMITED]);
+  assert.deepEqual([limited.limitedUntil, unhealthyReasonOf(limited, 0)], [7_000, RATE_LIMITED]);
   const liar = apply(newHealth(0), 0, { kind: 'contradicted', reason: 'another parent' }, ok);
   assert.deepEqual([isHealthy(liar, distrustMs - 1), isHealthy(liar, distrustMs)], [false, true]);
   const denied = apply(newHealth(0), 0, { kind: 'denied', status: 403 });
@@ -61,9 +61,9 @@ test('an upstream far behind the others is excluded, one that lags a little is a
   ];
   assert.deepEqual(states(null, 400), behind);
   all[0].slotRoseAt = -29_999;
-  assert.equal(reasonOf(all[0], 0), 'behind the others');
+  assert.equal(unhealthyReasonOf(all[0], 0), 'behind the others');
   all[0].slotRoseAt = -30_000;
-  assert.equal(reasonOf(all[0], 0), 'stalled at slot 900, behind the others');
+  assert.equal(unhealthyReasonOf(all[0], 0), 'stalled at slot 900, behind the others');
   assert.deepEqual(states(null, null), behind, 'not measured: no shorter than it may be');
   const nearer = [
     [true, true],

@@ -10,10 +10,10 @@ import {
   byPreference,
   isHealthy,
   isInService,
-  type Member,
   type MemberOptions,
   markBehind,
   openSocket,
+  type PoolMember,
   upstreamStateOf,
 } from './member.ts';
 import { createOutages, type OutageLog } from './outages.ts';
@@ -23,7 +23,7 @@ import { createSending } from './sending.ts';
 
 export type { OutageLog };
 
-export interface PoolOptions extends MemberOptions {
+export interface UpstreamPoolOptions extends MemberOptions {
   readonly upstreams: UpstreamList;
   readonly core: CoreConfig;
   readonly log: Log;
@@ -37,7 +37,7 @@ const FRESH_ANSWER_MS = 2_000;
 const QUICK_PROBE_MS = 1_500;
 
 /** The upstreams of one chain. Opens no connection before `start`; `send` works before that too. Error: CONFIG_INVALID. */
-export function createUpstreamPool(options: PoolOptions): UpstreamPool {
+export function createUpstreamPool(options: UpstreamPoolOptions): UpstreamPool {
   const { label, core, clock, log, outages } = options;
   const maxLag = {
     get seconds() {
@@ -104,7 +104,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     sawTip: (slot) => slotLength.sawTip(slot, clock.monotonic()),
   });
 
-  function reportTo(member: Member, outcome: Parameters<UpstreamPool['report']>[1]): void {
+  function reportTo(member: PoolMember, outcome: Parameters<UpstreamPool['report']>[1]): void {
     applyOutcome(member.health, outcome, clock.monotonic(), core);
     if (outcome.kind === 'contradicted') contradictions.with(member.upstream.label).add();
     if (outcome.kind === 'failed') identity.suspect(member);

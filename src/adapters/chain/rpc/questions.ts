@@ -43,7 +43,7 @@ const isSlot = (value: unknown): value is number => Number.isSafeInteger(value) 
 export const SLOT: Form<number> = { name: 'slot', fits: isSlot };
 
 /** A node that lost a range lists no slots there: an empty list is accepted only when no upstream returns more. */
-export const slotsIn = (from: number, to: number): Form<number[]> => ({
+export const slotsForm = (from: number, to: number): Form<number[]> => ({
   name: 'list of slots in the range',
   fits: (value) => Array.isArray(value) && value.every((slot) => isSlot(slot) && slot >= from && slot <= to),
   isEmpty: (slots) => slots.length === 0,

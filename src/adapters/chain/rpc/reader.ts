@@ -10,7 +10,7 @@ import { isOfHealth, isOfTheNode, isSkip, meaningOfNodeError } from '../../../so
 import { DEVNET_GENESIS, MAINNET_GENESIS } from '../../../solana/programs.ts';
 import { type Answered, type AskAll, createRpcClient, resultText } from './client.ts';
 
-export interface ReaderOptions {
+export interface ChainReaderOptions {
   readonly chain: ChainId;
   readonly kind: ChainStatus['kind'];
   readonly pool: UpstreamPool;
@@ -38,7 +38,7 @@ interface LocalInfo {
   readonly fixtures?: number;
 }
 
-export function createChainReader(parts: ReaderOptions): ChainReader {
+export function createChainReader(parts: ChainReaderOptions): ChainReader {
   const { chain, kind, pool, clock, random, follower } = parts;
   const client = createRpcClient(pool, clock, random);
   let genesisHash: string | null = null;

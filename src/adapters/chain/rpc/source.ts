@@ -10,7 +10,7 @@ import { createBlockRequest } from './block-request.ts';
 import { createRpcClient } from './client.ts';
 import { askConsensus, mergeConsensus } from './consensus.ts';
 import { DISTRUSTED, RATE_LIMITED } from './member.ts';
-import { ChainQuestions, SLOT, slotsIn } from './questions.ts';
+import { ChainQuestions, SLOT, slotsForm } from './questions.ts';
 import { createAgreedBlocks } from './quorum.ts';
 import { createSlotHints } from './slot-hints.ts';
 
@@ -100,7 +100,7 @@ export function createRpcChainSource({
     tip: (options) => questions.small('getSlot', [{ commitment: options.commitment }], SLOT, options),
     highestTip: (options) => questions.highestTip(options),
     produced: (from, to, options) =>
-      questions.small('getBlocks', [from, to, { commitment: options.commitment }], slotsIn(from, to), options),
+      questions.small('getBlocks', [from, to, { commitment: options.commitment }], slotsForm(from, to), options),
     firstAvailable: (signal) => questions.firstAvailable(signal),
     distrust(label, reason) {
       const upstream = pool.candidates().find((candidate) => candidate.label === label);

@@ -16,8 +16,8 @@ import {
   isInService,
   makeMember,
   newHealth,
-  reasonOf,
   type UpstreamHealth,
+  unhealthyReasonOf,
 } from './member.ts';
 import { COOL_DOWN, type CoolDown, SERVED_CHAIN, type ServedChain } from './transitions.ts';
 
@@ -69,7 +69,7 @@ const REASONS: Readonly<Record<CoolDown, RegExp>> = {
 
 /** By what others see of it. */
 const coolDownOf = (health: UpstreamHealth, now: number): CoolDown | undefined =>
-  (Object.keys(REASONS) as CoolDown[]).find((state) => REASONS[state].test(reasonOf(health, now) ?? ''));
+  (Object.keys(REASONS) as CoolDown[]).find((state) => REASONS[state].test(unhealthyReasonOf(health, now) ?? ''));
 
 test('a cool-down begins and ends where the table says so, and a graver one is not replaced', () => {
   for (const event of Object.keys(COOL_DOWN) as CoolDownEvent[])
@@ -100,7 +100,7 @@ test('an upstream that was proven wrong stays out for the whole time, whatever f
     applyOutcome(health, outcome, 0, core);
   const { distrustMs } = core.upstream;
   assert.deepEqual([isHealthy(health, distrustMs - 1), isHealthy(health, distrustMs)], [false, true]);
-  assert.match(reasonOf(health, 0) ?? '', REASONS.distrusted);
+  assert.match(unhealthyReasonOf(health, 0) ?? '', REASONS.distrusted);
 });
 
 test('an upstream is in service where the table says that it serves our chain', async (t) => {
