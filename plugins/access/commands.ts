@@ -1,6 +1,6 @@
 import { tableLines, timeText } from '../../src/lib/table-lines.ts';
 import type { CommandDescription } from '../../src/plugin/host.ts';
-import type { Command } from '../../src/plugin/plugin.ts';
+import type { Command, CommandValues } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { KEY_COMMANDS, PROJECT_COMMANDS } from './command-list.ts';
 import { usageError } from './config.ts';
@@ -129,7 +129,7 @@ function setPlanCommand({ projects }: AccessCommandParts): Command {
 export function projectStateCommands({ projects }: AccessCommandParts): Command[] {
   const change = (
     described: CommandDescription,
-    made: (options: Options) => ProjectChange,
+    made: (options: CommandValues) => ProjectChange,
     said: (row: ProjectRow) => string,
   ): Command => ({
     ...described,
@@ -175,7 +175,7 @@ function projectState({
   return disabledAt === null ? 'active' : 'disabled';
 }
 
-function changeOf(options: Options): ProjectChange {
+function changeOf(options: CommandValues): ProjectChange {
   const plan = textOption(options, 'plan');
   const override = textOption(options, 'override');
   const adminApi = textOption(options, 'adminApi');
@@ -429,16 +429,14 @@ export interface AccessCommandParts {
   readonly defaultPlan: string;
 }
 
-export type Options = Readonly<Record<string, string | boolean | undefined>>;
-
 /** The text of an option, or undefined. commander names `--billing-day` `billingDay`. */
-function textOption(options: Options, name: string): string | undefined {
+function textOption(options: CommandValues, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
 /** `a,b` as a list; undefined if the option was not given. */
-function listOption(options: Options, name: string): readonly string[] | undefined {
+function listOption(options: CommandValues, name: string): readonly string[] | undefined {
   const list = textOption(options, name)
     ?.split(',')
     .map((one) => one.trim())

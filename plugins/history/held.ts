@@ -1,14 +1,11 @@
 import { decode } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import type { Tenant } from '../../src/ports/access.ts';
+import type { BankLevel, Commitment } from '../../src/ports/chain.ts';
 import type { JoinedHistory, PastReader } from '../../src/ports/ledger.ts';
 
 /** What standard methods are answered from, and how their configurations are read. */
 export type Members = Readonly<Record<string, unknown>>;
-export type Commitment = 'confirmed' | 'finalized';
-
-/** A state of the chain that a node looks into. */
-export type BankLevel = 'processed' | Commitment;
 
 export interface HeldHistory {
   readonly past: PastReader;

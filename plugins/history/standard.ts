@@ -3,12 +3,14 @@
  * here. Lists are joined with what an upstream has above and below (`JoinedHistory`). Everything else, errors of parameters, unknown slots
  * and skipped ones included, is left to an upstream.
  */
+
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { arrayItems, objectMembers, stringify } from '../../src/lib/json.ts';
 import { type Clock, type Log, messageOf, RpcError } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import type { KeptAnswer, KeptAnswers, KeptQuestion, UpstreamResult } from '../../src/ports/address-history.ts';
 import { isPlaceholder } from '../../src/ports/block.ts';
+import type { Commitment } from '../../src/ports/chain.ts';
 import { ceilingOf, type JoinedHistory, type ListEnd, type PastReader } from '../../src/ports/ledger.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
 import {
@@ -21,7 +23,6 @@ import {
 } from '../../src/solana/show-transaction.ts';
 import { createFinalFloor, type Denial, starting } from './final-floor.ts';
 import {
-  type Commitment,
   commitmentOf,
   configOf,
   createStatusContext,

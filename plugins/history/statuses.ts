@@ -1,6 +1,7 @@
 import { stringify } from '../../src/lib/json.ts';
+import type { BankLevel } from '../../src/ports/chain.ts';
 import { ceilingOf, type Heads } from '../../src/ports/ledger.ts';
-import { type BankLevel, commitmentOf, configOf, type HeldHistory, heldTransaction, includes, isSlot } from './held.ts';
+import { commitmentOf, configOf, type HeldHistory, heldTransaction, includes, isSlot } from './held.ts';
 
 const LEVELS: readonly unknown[] = ['processed', 'confirmed', 'finalized'];
 

@@ -4,6 +4,7 @@
  */
 import type { Clock, Log, Metrics, Random } from '../../src/plugin/plugin.ts';
 import type { AnswerTap, TappedRequest, Tapping, WholeAnswer } from '../../src/ports/answer-tap.ts';
+import type { Priced } from '../../src/ports/daemon-view.ts';
 import type { Budget } from './budget.ts';
 import { type ComparedCall, callsOf, isComparedRoute, questionOf, RPC_NAME } from './calls.ts';
 import { compareAnswers, type ReadAnswer, readAnswer } from './compare.ts';
@@ -12,12 +13,6 @@ import { explain } from './explain.ts';
 import type { Reference, ReferenceReply } from './reference.ts';
 import type { ExplainedDifference, Outcome, Results } from './results.ts';
 import { rulesOf } from './rules.ts';
-
-/** The product and the published price of a method or route. */
-export interface Priced {
-  readonly product: string;
-  readonly credits: number;
-}
 
 export interface ShadowParts {
   readonly config: ShadowConfig;

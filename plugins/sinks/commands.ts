@@ -1,5 +1,6 @@
 import { EXIT } from '../../src/lib/coded-error.ts';
 import { tableLines } from '../../src/lib/table-lines.ts';
+import type { CommandValues } from '../../src/plugin/plugin.ts';
 import { CodedError, type Command, type CommandIo } from '../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import { SINK_COMMANDS } from './command-list.ts';
@@ -16,8 +17,6 @@ interface CommandParts {
   readonly random: Random;
 }
 
-type Options = Readonly<Record<string, string | boolean | undefined>>;
-
 const POLL_MS = 250;
 
 export function sinkCommands(parts: CommandParts): readonly Command[] {
@@ -30,7 +29,7 @@ export function sinkCommands(parts: CommandParts): readonly Command[] {
   ];
 }
 
-function nameOf({ sinks }: CommandParts, options: Options): string {
+function nameOf({ sinks }: CommandParts, options: CommandValues): string {
   const names = sinks.map(({ name }) => name);
   const name = String(options['sink']);
   if (!names.includes(name))
@@ -38,14 +37,14 @@ function nameOf({ sinks }: CommandParts, options: Options): string {
   return name;
 }
 
-function slotOf(options: Options, key: string, otherwise: number | null): number {
+function slotOf(options: CommandValues, key: string, otherwise: number | null): number {
   const text = options[key];
   if (text === undefined && otherwise !== null) return otherwise;
   if (typeof text !== 'string' || !/^\d{1,15}$/.test(text)) throw usage(`--${key} must be a slot`);
   return Number(text);
 }
 
-async function list(parts: CommandParts, options: Options, io: CommandIo): Promise<void> {
+async function list(parts: CommandParts, options: CommandValues, io: CommandIo): Promise<void> {
   const sinks = await describeSinks(io.store.read, parts.sinks);
   if (options['json'] === true) return io.json(sinks);
   if (sinks.length === 0) return io.line('no sink is configured');
@@ -64,7 +63,7 @@ async function list(parts: CommandParts, options: Options, io: CommandIo): Promi
       io.line(`${name}: hole in ${table}, slots ${from} to ${to}: rows were dropped at sinks.keptBytes`);
 }
 
-async function pause(parts: CommandParts, options: Options, io: CommandIo, isPaused: boolean): Promise<void> {
+async function pause(parts: CommandParts, options: CommandValues, io: CommandIo, isPaused: boolean): Promise<void> {
   const name = nameOf(parts, options);
   await setPaused(io.store, name, isPaused, parts.clock.now());
   io.line(`sink ${name} is ${isPaused ? 'paused' : 'written again'}`);
@@ -110,7 +109,7 @@ async function waitFor({ clock }: CommandParts, io: CommandIo, id: string): Prom
   return task;
 }
 
-async function backfill(parts: CommandParts, options: Options, io: CommandIo): Promise<void> {
+async function backfill(parts: CommandParts, options: CommandValues, io: CommandIo): Promise<void> {
   const sink = nameOf(parts, options);
   const [first, last] = [slotOf(options, 'from', null), slotOf(options, 'to', null)];
   const state = (await readStates(io.store.read, [sink])).get(sink)!;
@@ -121,7 +120,7 @@ async function backfill(parts: CommandParts, options: Options, io: CommandIo): P
   io.line(options['wait'] === false ? `back-fill ${id} begins` : `sink ${sink} has slots ${first} to ${last}`);
 }
 
-async function verify(parts: CommandParts, options: Options, io: CommandIo): Promise<void> {
+async function verify(parts: CommandParts, options: CommandValues, io: CommandIo): Promise<void> {
   const sink = nameOf(parts, options);
   const state = (await readStates(io.store.read, [sink])).get(sink)!;
   const first = slotOf(options, 'from', state.first);

@@ -2,17 +2,17 @@
  * The filters of one subscription, matched block by block. Addresses are looked up once per distinct key of the block, not once per
  * transaction that has it.
  */
+
 import { decode, decode32Into } from '../../src/lib/base58.ts';
 import type { ChainBlock, NormalTransaction, TokenBalance } from '../../src/ports/block.ts';
+import type { BankLevel } from '../../src/ports/chain.ts';
 import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
 import { type CuckooFilter, createCuckooFilter } from './cuckoo.ts';
 import { GrpcError } from './grpc-server.ts';
 import type { BlockFilter, CuckooTable, SlotFilter, SubscribeRequest, TransactionFilter } from './wire/request.ts';
 import { type BlockContent, SLOT_STATUS } from './wire/updates.ts';
 
-export type Level = 'processed' | 'confirmed' | 'finalized';
-
-const LEVELS: readonly Level[] = ['processed', 'confirmed', 'finalized'];
+const LEVELS: readonly BankLevel[] = ['processed', 'confirmed', 'finalized'];
 
 export interface FilterLimits {
   /** Filters of each kind. */
@@ -43,7 +43,7 @@ export type FilterMatch =
 export type FilterLabels = readonly string[];
 
 export interface Filters {
-  readonly level: Level;
+  readonly level: BankLevel;
   /** In the order in which they are sent: transactions, blocks, metas. */
   match(block: ChainBlock): FilterMatch[];
   /** Labels of the slot filters that take this status; null: none. */
@@ -184,7 +184,7 @@ function refuseUnavailable({ accounts, entries, blockFooters, blocks }: Subscrib
   }
 }
 
-function levelOf(commitment: number | null): Level {
+function levelOf(commitment: number | null): BankLevel {
   const level = LEVELS[commitment ?? 0];
   if (level === undefined)
     throw new GrpcError('invalidArgument', `failed to create CommitmentLevel from ${commitment}`);

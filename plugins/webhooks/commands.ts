@@ -1,5 +1,6 @@
 import { EXIT } from '../../src/lib/coded-error.ts';
 import { tableLines, timeText } from '../../src/lib/table-lines.ts';
+import type { CommandValues } from '../../src/plugin/plugin.ts';
 import { CodedError, type Command, type CommandIo, RequestError } from '../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../src/ports/access.ts';
 import type { Clock } from '../../src/ports/clock.ts';
@@ -447,7 +448,7 @@ function resendCommand(parts: WebhookCommandParts): Command {
   };
 }
 
-function tellQueued(options: Options, io: CommandIo, { queued, remaining }: Recovered): void {
+function tellQueued(options: CommandValues, io: CommandIo, { queued, remaining }: Recovered): void {
   const rest = remaining === 0 ? '' : `; ${remaining} more are left: run it again`;
   if (options['json'] === true) io.json({ queued, remaining });
   else io.line(`${queued} ${queued === 1 ? 'delivery is' : 'deliveries are'} sent now, or when the daemon runs${rest}`);
@@ -455,7 +456,7 @@ function tellQueued(options: Options, io: CommandIo, { queued, remaining }: Reco
 
 /** Errors: RequestError. */
 function timesOf(
-  options: Options,
+  options: CommandValues,
   { clock, config }: ManageContext,
 ): { readonly sinceMs: number; readonly untilMs: number } {
   const now = clock.now();
@@ -465,7 +466,7 @@ function timesOf(
 
 /** Like `timesOf`, for the older name of the command: it takes any date, and what is no longer kept is not sent. */
 function anyTimesOf(
-  options: Options,
+  options: CommandValues,
   { clock }: ManageContext,
 ): { readonly sinceMs: number; readonly untilMs: number } {
   const now = clock.now();
@@ -486,18 +487,16 @@ export interface WebhookCommandParts {
   readonly charges: AccessCharges | null;
 }
 
-export type Options = Readonly<Record<string, string | boolean | undefined>>;
-
 const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', message, { exitCode: EXIT.usage });
 
 /** The text of an option; undefined when it was not given. */
-function textOption(options: Options, name: string): string | undefined {
+function textOption(options: CommandValues, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
 /** The value of an option that is given as JSON; undefined when it was not given. Errors: WEBHOOKS_USAGE. */
-function jsonOf(options: Options, name: string): unknown {
+function jsonOf(options: CommandValues, name: string): unknown {
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   try {
@@ -508,13 +507,13 @@ function jsonOf(options: Options, name: string): unknown {
 }
 
 /** The items of an option; undefined when it was not given. */
-const listOption = (options: Options, name: string): readonly string[] | undefined =>
+const listOption = (options: CommandValues, name: string): readonly string[] | undefined =>
   textOption(options, name)
     ?.split(/[\s,]+/)
     .filter((item) => item !== '');
 
 /** An integer of an option within bounds. Errors: WEBHOOKS_USAGE. */
-function integerOf(options: Options, name: string, bounds: { readonly min: number; readonly max: number }) {
+function integerOf(options: CommandValues, name: string, bounds: { readonly min: number; readonly max: number }) {
   const text = textOption(options, name);
   if (text === undefined) return undefined;
   const value = Number(text);
@@ -523,7 +522,7 @@ function integerOf(options: Options, name: string, bounds: { readonly min: numbe
 }
 
 /** The webhook that `--id` names, of any project. Errors: WEBHOOKS_USAGE. */
-async function hookOf({ store }: Pick<CommandIo, 'store'>, options: Options): Promise<Webhook> {
+async function hookOf({ store }: Pick<CommandIo, 'store'>, options: CommandValues): Promise<Webhook> {
   const id = String(options['id']).toLowerCase();
   const [hook] = await hooksById(store.read as WebhookDb, store.dialect, [id]);
   if (hook === undefined) throw usage(`there is no webhook ${id}`);

@@ -1,8 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { basename, delimiter, join, relative } from 'node:path';
+import type { CommandValues } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 
-export type CommandValues = Readonly<Record<string, string | boolean | undefined>>;
+export type { CommandValues } from '../plugin/plugin.ts';
 
 export interface CommandFlag {
   /** commander's notation: `--name <text>`. */

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { stringify, withSortedMembers } from '../lib/json.ts';
+import type { BankLevel } from '../ports/chain.ts';
 import { CLOCK_SYSVAR, RECENT_BLOCKHASHES_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM } from '../solana/programs.ts';
 import { type AccountFormat, accountFormatOf, accountNotification } from './encode/account.ts';
 import {
@@ -21,7 +22,7 @@ import {
   text,
   u64,
 } from './encode/params.ts';
-import type { BankLevel, LedgerBlock, LedgerListener, TransactionRecord } from './ledger/state.ts';
+import type { LedgerBlock, LedgerListener, TransactionRecord } from './ledger/state.ts';
 import type { LocalNode } from './rpc/method.ts';
 import {
   type AccountView,

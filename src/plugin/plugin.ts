@@ -198,6 +198,9 @@ export interface HealthCheck {
   run(signal: AbortSignal): Promise<{ readonly ok: boolean; readonly detail: string }>;
 }
 
+/** What was given for the options of a command and its argument, by name. commander names `--billing-day` `billingDay`. */
+export type CommandValues = Readonly<Record<string, string | boolean | undefined>>;
+
 /** A command of the CLI that works on the store. */
 export interface Command {
   /** `['keys', 'create']` */
@@ -208,7 +211,7 @@ export interface Command {
   readonly options: readonly CommandOption[];
   /** Refused while a daemon of this data folder runs; default false. */
   readonly needsStoppedDaemon?: boolean;
-  run(options: Readonly<Record<string, string | boolean | undefined>>, io: CommandIo): Promise<void>;
+  run(options: CommandValues, io: CommandIo): Promise<void>;
 }
 
 export interface CommandOption {

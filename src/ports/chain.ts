@@ -4,7 +4,7 @@ import type { ChainGap } from './following.ts';
 
 export type { ChainId } from './block.ts';
 export type Commitment = 'confirmed' | 'finalized';
-/** What a node can be asked for. */
+/** A state of the chain that a node looks into. */
 export type BankLevel = 'processed' | Commitment;
 
 /** How a chain finalizes. `unknown`: no upstream has said anything that proves one or the other. */

@@ -1,5 +1,6 @@
 import type { Tenant } from './access.ts';
 import type { BlockHeader, ChainBlock, ChainId } from './block.ts';
+import type { BankLevel } from './chain.ts';
 import { type ServiceToken, serviceToken } from './service.ts';
 
 /** `unknown`: the ledger has no record of the slot. */
@@ -256,7 +257,7 @@ export interface JoinedHistory {
   /** The newest held slots; `finalSlot` as of the upstreams, where the ledger has the same block. */
   heads(tenant: Tenant): Promise<Heads>;
   /** The newest slot of the upstreams, at most a moment old; null when none answers. */
-  tip(commitment: 'processed' | 'confirmed' | 'finalized'): Promise<number | null>;
+  tip(commitment: BankLevel): Promise<number | null>;
   signatures(query: SignatureQuery): Promise<SignatureList | null>;
   slots(query: SlotQuery): Promise<SlotList | null>;
   /** Asks for the first slot of the upstreams, to know it when they are gone. At most once a minute. */

@@ -8,6 +8,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
 import { EXIT } from '../../../src/lib/coded-error.ts';
+import type { CommandValues } from '../../../src/plugin/plugin.ts';
 import {
   type ChainReader,
   type Clock,
@@ -38,8 +39,6 @@ interface SnapshotCommandParts {
   readonly genesisHash: () => Promise<string | null>;
   readonly processor: { readonly name: string; readonly version: number };
 }
-
-type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 export function snapshotCommands(parts: SnapshotCommandParts): Command[] {
   return [saveCommand(parts), loadCommand(parts), serveCommand(parts)];
@@ -77,7 +76,7 @@ function loadCommand(parts: SnapshotCommandParts): Command {
   };
 }
 
-async function load(parts: SnapshotCommandParts, options: Options, io: CommandIo, file: string) {
+async function load(parts: SnapshotCommandParts, options: CommandValues, io: CommandIo, file: string) {
   const { hashing, random, config, reader, gaps, processor } = parts;
   const genesisHash = options['offline'] === true || reader === null ? null : await parts.genesisHash();
   const progress = io.progress?.({ what: 'snapshot load', unit: 'rows', total: null });
@@ -107,7 +106,11 @@ async function load(parts: SnapshotCommandParts, options: Options, io: CommandIo
   }
 }
 
-function report(options: Options, io: CommandIo, { header, rows, rootsFound, rootsTooOld }: LoadedSnapshot): void {
+function report(
+  options: CommandValues,
+  io: CommandIo,
+  { header, rows, rootsFound, rootsTooOld }: LoadedSnapshot,
+): void {
   const { slot, treeCount } = header;
   if (options['json'] === true) io.json({ slot, treeCount, rows, rootsFound, rootsTooOld });
   else
@@ -140,7 +143,7 @@ function serveCommand(parts: SnapshotCommandParts): Command {
   };
 }
 
-function folderOf({ config }: SnapshotCommandParts, options: Options): string {
+function folderOf({ config }: SnapshotCommandParts, options: CommandValues): string {
   const folder = options['dir'] ?? config.snapshotDir;
   if (typeof folder !== 'string') throw usage('give --dir, or set compression.snapshotDir');
   return folder;

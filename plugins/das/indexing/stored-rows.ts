@@ -1,6 +1,6 @@
 import { decode32 } from '../../../src/lib/base58.ts';
 import { inBytes } from '../../../src/lib/in-list.ts';
-import type { Store } from '../../../src/plugin/plugin.ts';
+import type { Dialect } from '../../../src/ports/store.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { metadataBumps } from '../../../src/solana/addresses.ts';
 import type { AssetPlaces } from '../source.ts';
@@ -14,8 +14,6 @@ export const bumpsOf = (mint: string, { metadata, edition }: AssetPlaces): numbe
 export async function readIndexState(db: AssetDb): Promise<AssetTables['das_state']> {
   return await db.selectFrom('das_state').selectAll().where('id', '=', 1).executeTakeFirstOrThrow();
 }
-
-export type Dialect = Store['dialect'];
 
 export async function accountRows(db: AssetDb, dialect: Dialect, keys: readonly string[]): Promise<AccountRow[]> {
   if (keys.length === 0) return [];

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { byBytes, inBytes } from '../../../src/lib/in-list.ts';
 import { CodedError, RpcError } from '../../../src/plugin/plugin.ts';
+import type { Dialect } from '../../../src/ports/store.ts';
 import type { RawAccount } from '../../../src/solana/accounts/decoded.ts';
 import { decodeTokenAccount } from '../../../src/solana/accounts/token.ts';
 import { metadataPlaces } from '../../../src/solana/addresses.ts';
@@ -14,7 +15,7 @@ import {
   placesOf,
 } from '../source.ts';
 import type { ReadBook } from './read-book.ts';
-import { accountOf, bytesOf, type Dialect, readIndexState } from './stored-rows.ts';
+import { accountOf, bytesOf, readIndexState } from './stored-rows.ts';
 import { type AccountRow, type AssetDb, type AssetRow, type AssetTables, type FollowKind, listKey } from './tables.ts';
 
 export interface StoredSource extends AccountSource {

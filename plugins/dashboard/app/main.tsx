@@ -1,5 +1,6 @@
 import { type ComponentChildren, render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { messageOf } from '../../../src/lib/coded-error.ts';
 import {
   endSessions,
   get,
@@ -60,7 +61,6 @@ import {
   type Icon,
   IconButton,
   Menu,
-  messageOf,
   Notice,
   Segments,
   SelectField,

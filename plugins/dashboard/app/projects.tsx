@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { messageOf } from '../../../src/lib/coded-error.ts';
 import { type Choices, get, type Key, type Project, patch, post, put, remove } from './api.ts';
 import { utc } from './format.ts';
 import { Ban, CircleCheck, KeyRound, Pencil, Plus, ShieldCheck, Trash2, Webhook } from './icons.tsx';
@@ -16,7 +17,6 @@ import {
   Head,
   Id,
   Menu,
-  messageOf,
   PickField,
   SecretDialog,
   SelectField,

@@ -1,8 +1,9 @@
 /** Rows in databases and queues of the operator: where each sink stands, what it was asked to do, and a button to pause it. */
+import { messageOf } from '../../../src/lib/coded-error.ts';
 import type { SinkView } from '../../../src/ports/sink.ts';
 import { get, post } from './api.ts';
 import { number } from './format.ts';
-import { Badge, Button, Card, Empty, Head, messageOf, Show, Table, Time, type Tone, toast, useLoad } from './ui.tsx';
+import { Badge, Button, Card, Empty, Head, Show, Table, Time, type Tone, toast, useLoad } from './ui.tsx';
 
 const WATCH_MS = 2_000;
 const TONES: Readonly<Record<SinkView['state'], Tone>> = {

@@ -1,10 +1,12 @@
 // biome-ignore-all lint/a11y/noRedundantRoles: a browser drops the roles of tables that are shown as blocks.
 /** The components that all pages are made of. */
+
 import * as combobox from '@zag-js/combobox';
 import * as menu from '@zag-js/menu';
 import { normalizeProps, useMachine } from '@zag-js/preact';
 import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
+import { messageOf } from '../../../src/lib/coded-error.ts';
 import { ApiError, type Project } from './api.ts';
 import { ago, middle, utc } from './format.ts';
 import {
@@ -27,8 +29,6 @@ import { href } from './place.ts';
 
 export type { Icon };
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'plain';
-
-export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 // ---------------------------------------------------------------------------------------------------------------- data
 

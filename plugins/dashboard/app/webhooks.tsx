@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks';
+import { messageOf } from '../../../src/lib/coded-error.ts';
 import {
   type Choices,
   get,
@@ -23,7 +24,6 @@ import {
   Head,
   Menu,
   type MenuItem,
-  messageOf,
   PickField,
   SecretDialog,
   SelectField,

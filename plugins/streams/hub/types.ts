@@ -1,9 +1,10 @@
 /** What the hub takes and gives. */
+
 import type { BlockListener } from '../../../src/plugin/host.ts';
 import type { BlockHeader, ChainBlock, Log, Metrics } from '../../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../../src/ports/access.ts';
+import type { BankLevel } from '../../../src/ports/chain.ts';
 import type { LedgerReader } from '../../../src/ports/ledger.ts';
-import type { Level } from '../filters.ts';
 import type { GrpcError } from '../grpc-server.ts';
 
 /** Messages that are written together. */
@@ -18,7 +19,7 @@ export interface UpdateBatch {
 
 /** The content that a subscription gets of each block, in the form in which it is sent. */
 export interface Feed {
-  readonly level: Level;
+  readonly level: BankLevel;
   /** What a block gives it. Kept with the block, so that equal content is made once. A replay waits for a promise. */
   content(block: ChainBlock): readonly UpdateBatch[] | Promise<readonly UpdateBatch[]>;
   /** What it gets for the status of a slot. */

@@ -1,9 +1,10 @@
 /** The parameters of subscriptions over a websocket, as plain data that crosses threads. */
+
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
+import type { BankLevel } from '../../../src/ports/chain.ts';
 import type { ParsedDetails, ParsedFilter, ParsedTransactions } from '../../../src/ports/parsed-transactions.ts';
 import type { TransactionEncoding } from '../../../src/solana/show-transaction.ts';
-import type { Level } from '../filters.ts';
 import type { TransactionFilter } from '../wire/request.ts';
 
 export const ZSTD = 'base64+zstd';
@@ -13,7 +14,7 @@ const ENCODINGS: readonly SocketEncoding[] = ['json', 'jsonParsed', 'base58', 'b
 export type TransactionDetails = 'full' | 'accounts' | 'signatures' | 'none';
 
 interface Form {
-  readonly level: Level;
+  readonly level: BankLevel;
   readonly encoding: SocketEncoding;
   readonly details: TransactionDetails;
   readonly rewards: boolean;
@@ -26,12 +27,12 @@ export type SocketRequest =
   | ({ readonly kind: 'block'; readonly mentions: string | null; readonly from: null } & Form)
   | {
       readonly kind: 'logs';
-      readonly level: Level;
+      readonly level: BankLevel;
       readonly votes: boolean;
       readonly mentions: string | null;
       readonly from: null;
     }
-  | { readonly kind: 'slot'; readonly level: Level; readonly from: null }
+  | { readonly kind: 'slot'; readonly level: BankLevel; readonly from: null }
   | {
       readonly kind: 'parsed';
       readonly level: 'confirmed';
@@ -41,7 +42,7 @@ export type SocketRequest =
     }
   | {
       readonly kind: 'account';
-      readonly level: Level;
+      readonly level: BankLevel;
       readonly address: string;
       readonly from: number;
       /** Options of `getAccountInfo`. */
@@ -133,11 +134,11 @@ function readTransactions(filter: unknown, second: unknown, limits: SocketReques
   };
 }
 
-const LEVELS: readonly Level[] = ['processed', 'confirmed', 'finalized'];
+const LEVELS: readonly BankLevel[] = ['processed', 'confirmed', 'finalized'];
 const DETAILS: readonly TransactionDetails[] = ['full', 'accounts', 'signatures', 'none'];
 const LARGEST_VERSION = 255;
 
-function readForm(options: Readonly<Record<string, unknown>>, level: Level, encoding: SocketEncoding): Form {
+function readForm(options: Readonly<Record<string, unknown>>, level: BankLevel, encoding: SocketEncoding): Form {
   const maxVersion = options['maxSupportedTransactionVersion'];
   if (isGiven(maxVersion) && !isInteger(maxVersion, LARGEST_VERSION))
     throw bad('maxSupportedTransactionVersion must be a version: 0 or 1');

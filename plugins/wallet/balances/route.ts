@@ -1,4 +1,4 @@
-import { Type } from '@sinclair/typebox';
+import { type Static, Type } from '@sinclair/typebox';
 import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
@@ -36,7 +36,6 @@ import {
   type HoldingTables,
   type LookUpFacts,
   type PricedHolding,
-  type TokenProgramName,
 } from './holdings.ts';
 
 const ASSET_CONNECTIONS = 4;
@@ -187,18 +186,8 @@ const balancesReply = Type.Object(
   { description: 'A page of balances' },
 );
 
-/** A row of an answer. */
-export interface TokenBalanceRow {
-  readonly mint: string;
-  readonly symbol: string | null;
-  readonly name: string | null;
-  readonly balance: number;
-  readonly decimals: number;
-  readonly pricePerToken: number | null;
-  readonly usdValue: number | null;
-  readonly logoUri: string | null;
-  readonly tokenProgram: TokenProgramName;
-}
+/** A row of an answer: its fields are those of the schema. */
+export type TokenBalanceRow = Readonly<Static<typeof balanceRow>>;
 
 export interface PageQuery {
   /** From 1. */

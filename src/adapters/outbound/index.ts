@@ -96,7 +96,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
       const parsed = targetOf(request.url);
       if (!parsed.ok) throw new CodedError(parsed.code, parsed.reason);
       const { target } = parsed;
-      // `parseTarget` vetted a literal, in scheme and address.
+      // `parseOutboundTarget` vetted a literal, in scheme and address.
       if (target.literal !== null) return await send(request, target, target.literal, request.timeoutMs);
       const known = resolver.known(target.host);
       if (known !== null) return await send(request, target, checked(target, known), request.timeoutMs);

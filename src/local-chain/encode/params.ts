@@ -1,6 +1,7 @@
 import { decode } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
-import type { BankLevel } from '../ledger/state.ts';
+import type { RpcErrorObject } from '../../lib/json-rpc.ts';
+import type { BankLevel } from '../../ports/chain.ts';
 
 /**
  * Parameters are parsed by the rules, and refused with the texts, of serde, which Agave uses: clients and
@@ -430,12 +431,6 @@ export const RPC = {
   invalidParams: -32602,
   internal: -32603,
 } as const;
-
-export interface RpcErrorObject {
-  readonly code: number;
-  readonly message: string;
-  readonly data?: unknown;
-}
 
 /** An error that a client gets as a JSON-RPC error object. */
 export function rpcError(code: number, message: string, data?: unknown): CodedError {

@@ -3,8 +3,6 @@ import type { UiTokenAmount } from '../../solana/json-parsed/layout.ts';
 import type { ChainTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount } from '../vm/vm.ts';
 
-export type BankLevel = 'processed' | 'confirmed' | 'finalized';
-
 export interface TokenBalanceEntry {
   readonly accountIndex: number;
   readonly mint: string;

@@ -1,8 +1,9 @@
+import type { BankLevel } from '../../ports/chain.ts';
 import { CLOCK_SYSVAR } from '../../solana/programs.ts';
 import { type ContextConfig, invalid, invalidParams, type ParamReader, RPC, rpcError } from '../encode/params.ts';
 import { view } from '../ledger/accounts.ts';
 import { type Bank, imageIn, RELEASES, type Release, type Submission } from '../ledger/bank.ts';
-import type { BankLevel, LedgerBlock } from '../ledger/state.ts';
+import type { LedgerBlock } from '../ledger/state.ts';
 import type { ChainTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 

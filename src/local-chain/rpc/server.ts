@@ -2,8 +2,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from 'node:stream';
 import { type CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { parseExact, stringify, withSortedMembers } from '../../lib/json.ts';
+import type { RpcErrorObject } from '../../lib/json-rpc.ts';
 import type { LocalChainOptions } from '../chain.ts';
-import { RPC, type RpcErrorObject, rpcError, toErrorObject } from '../encode/params.ts';
+import { RPC, rpcError, toErrorObject } from '../encode/params.ts';
 import type { LocalNode, Methods } from './method.ts';
 
 const BODY_LIMIT_BYTES = 1024 * 1024;

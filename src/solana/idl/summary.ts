@@ -1,12 +1,12 @@
 /** What a transaction and its instructions did, in one sentence: only what balances, movements and names of instructions prove. */
 
 import type { NormalTransaction } from '../../ports/block.ts';
+import { plainAmount } from '../accounts/amounts.ts';
 import type { Movement } from '../movements/movement.ts';
 import {
   createTransactionView,
   DEFAULT_OPTIONS,
   type ParserBlock,
-  plainAmount,
   solAmount,
   type TransactionView,
   type Words,

@@ -1,5 +1,6 @@
 import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
 import type { ParserOptions } from '../../ports/parsers.ts';
+import { plainAmount } from '../accounts/amounts.ts';
 import type { NativeMove, TokenMove, WalkStep } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
 import { WRAPPED_SOL_MINT } from '../programs.ts';
@@ -201,14 +202,6 @@ export function createWords(names: KnownNames | null): Words {
       return order.find((word) => word !== undefined && word !== null && word !== '') ?? mint;
     },
   };
-}
-
-/** Raw units as a decimal, without exponent and trailing zeros. */
-export function plainAmount(raw: bigint, decimals: number): string {
-  const digits = (raw < 0n ? -raw : raw).toString().padStart(decimals + 1, '0');
-  const fraction = decimals === 0 ? '' : digits.slice(-decimals).replace(/0+$/, '');
-  const whole = decimals === 0 ? digits : digits.slice(0, -decimals);
-  return `${raw < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
 /** Lamports as SOL. */

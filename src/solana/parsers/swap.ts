@@ -1,4 +1,5 @@
 import { lazy } from '../../lib/lazy.ts';
+import { plainAmount } from '../accounts/amounts.ts';
 import type { TokenMove } from '../movements/movement.ts';
 import {
   PROGRAM_ADDRESSES as AT,
@@ -18,7 +19,7 @@ import {
   SANCTUM_ROUTER,
   WRAPPED_SOL_MINT,
 } from '../programs.ts';
-import { type Parsed, plainAmount, type TransactionView, tokenTransfer, type ViewStep, type Words } from './parser.ts';
+import { type Parsed, type TransactionView, tokenTransfer, type ViewStep, type Words } from './parser.ts';
 import { PROGRAM_NAMES, SOURCES } from './programs.ts';
 
 /** A swap that the user requested from a market without an aggregator. Null unless tokens went out and in: more than none of them. */

@@ -1,3 +1,4 @@
+import { plainAmount } from '../accounts/amounts.ts';
 import { u32At } from '../movements/instructions.ts';
 import { nativeChange, type TokenMove } from '../movements/movement.ts';
 import {
@@ -14,14 +15,7 @@ import {
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
 } from '../programs.ts';
-import {
-  type Parsed,
-  plainAmount,
-  solAmount,
-  type TransactionParser,
-  type TransactionView,
-  type Words,
-} from './parser.ts';
+import { type Parsed, solAmount, type TransactionParser, type TransactionView, type Words } from './parser.ts';
 
 export const systemTransfer: TransactionParser = {
   name: 'system-transfer',
