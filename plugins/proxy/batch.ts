@@ -11,11 +11,11 @@ import type { Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { isDenied } from '../../src/solana/node-errors.ts';
 import {
-  type AttemptOutcome,
+  type Attempt,
   type AttemptRequest,
   attempt,
   discard,
-  judgeAnswer,
+  judge,
   pauseOf,
   transportFailure,
   unusable,
@@ -23,12 +23,12 @@ import {
 
 export interface Batches {
   /** Sends one call. With a seat, it goes in one request with the calls of its batch that are ready for this upstream. */
-  attempt(upstream: Upstream, request: AttemptRequest, seat: RpcBatchSeat | null): Promise<AttemptOutcome>;
+  attempt(upstream: Upstream, request: AttemptRequest, seat: RpcBatchSeat | null): Promise<Attempt>;
   /** The upstream that the first call of the batch prefers: the others follow it. */
   choice(seat: RpcBatchSeat | null): string | undefined;
   choose(seat: RpcBatchSeat | null, upstream: Upstream | undefined): void;
   /** Whether this failure is the one of a call before, of the same request to the upstream. Each is asked about once per call. */
-  isTold(made: AttemptOutcome): boolean;
+  isTold(made: Attempt): boolean;
 }
 
 /** Below the 50 KiB that a node takes by default. */
@@ -47,7 +47,7 @@ interface Waiting {
   readonly request: AttemptRequest;
   /** Deadline of the call, which runs while it waits; monotonic. */
   readonly untilMs: number;
-  readonly resolve: (made: AttemptOutcome) => void;
+  readonly resolve: (made: Attempt) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -61,7 +61,7 @@ interface BatchState {
 
 export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
   const states = new WeakMap<object, BatchState>();
-  const told = new WeakSet<AttemptOutcome>();
+  const told = new WeakSet<Attempt>();
   /** Upstreams that take no batches, and until when they are believed not to. */
   const singleUntil = new Map<string, number>();
 
@@ -99,7 +99,7 @@ export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
     const places = createSemaphore({ concurrency: SINGLE_CONCURRENCY });
     await Promise.all(
       part.map(({ request, untilMs, resolve, reject }) => {
-        const send = async (): Promise<AttemptOutcome> => {
+        const send = async (): Promise<Attempt> => {
           const timeoutMs = Math.ceil(untilMs - clock.monotonic());
           return timeoutMs <= 0 ? { kind: 'late' } : attempt(pool, upstream, { ...request, timeoutMs });
         };
@@ -137,7 +137,7 @@ export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
       const answer = answers.get(String(number)) ?? null;
       if (answer === null) resolve(missing);
       else if (answer.bytes.length > request.wholeBytes) resolve({ kind: 'too-large' });
-      else resolve(judgeAnswer(reply, withId(answer.bytes, answer.id, request.id as string), request));
+      else resolve(judge(reply, withId(answer.bytes, answer.id, request.id as string), request));
     });
     return true;
   }
@@ -148,7 +148,7 @@ export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
       if (seat === null || batch === null || request.id === undefined || ALONE.test(request.method))
         return attempt(pool, upstream, request);
       const state = stateOf(batch);
-      return new Promise<AttemptOutcome>((resolve, reject) => {
+      return new Promise<Attempt>((resolve, reject) => {
         if (state.waiting.length === 0) state.cancelTimer = clock.timeout(MAX_WAIT_MS, () => flush(state));
         const untilMs = clock.monotonic() + request.timeoutMs;
         state.waiting.push({ upstream, request, untilMs, resolve, reject });
@@ -201,7 +201,7 @@ function bodyOf(part: readonly Waiting[]): Buffer {
 /** A body that may be the list of answers; or what failed, for all calls alike. `error`: to be thrown to their callers. */
 type Exchanged =
   | (Pick<UpstreamReply, 'status' | 'headers'> & { readonly bytes: Buffer })
-  | Exclude<AttemptOutcome, { readonly kind: 'whole' | 'stream' | 'empty' }>
+  | Exclude<Attempt, { readonly kind: 'whole' | 'stream' | 'empty' }>
   | { readonly error: unknown };
 
 async function exchange(
@@ -239,7 +239,7 @@ async function exchange(
   }
 }
 
-const failure = (status: number) => unusable(status) as Extract<AttemptOutcome, { readonly kind: 'failed' }>;
+const failure = (status: number) => unusable(status) as Extract<Attempt, { readonly kind: 'failed' }>;
 
 /** Aborts when nobody waits any more. */
 function whenAllAbort(requests: readonly AttemptRequest[]) {

@@ -10,10 +10,10 @@ import {
   byPreference,
   isHealthy,
   isInService,
+  type Member,
   type MemberOptions,
   markBehind,
   openSocket,
-  type PoolMember,
   upstreamStateOf,
 } from './member.ts';
 import { createOutages, type OutageLog } from './outages.ts';
@@ -104,7 +104,7 @@ export function createUpstreamPool(options: UpstreamPoolOptions): UpstreamPool {
     sawTip: (slot) => slotLength.sawTip(slot, clock.monotonic()),
   });
 
-  function reportTo(member: PoolMember, outcome: Parameters<UpstreamPool['report']>[1]): void {
+  function reportTo(member: Member, outcome: Parameters<UpstreamPool['report']>[1]): void {
     applyOutcome(member.health, outcome, clock.monotonic(), core);
     if (outcome.kind === 'contradicted') contradictions.with(member.upstream.label).add();
     if (outcome.kind === 'failed') identity.suspect(member);
