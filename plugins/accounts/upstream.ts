@@ -73,7 +73,7 @@ export function createNodes(pool: UpstreamPool, clock: Clock, limits: { readonly
         let pauseMs: number | null = null;
         try {
           const { maxBytes: most, signal, tenant } = options;
-          const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: most, signal, tenant });
+          const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: most, isRead: true, signal, tenant });
           pauseMs = retryAfterMs(reply.headers['retry-after'], null, MAX_PAUSE_MS);
           if (reply.status !== 200 && reply.status !== 400) {
             reply.body.on('error', () => undefined).destroy();

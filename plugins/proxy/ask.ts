@@ -24,7 +24,7 @@ import {
   type NodeErrorMeaning,
   outcomeOf,
 } from '../../src/solana/node-errors.ts';
-import { type Answer, type Attempt, type AttemptRequest, attempt } from './attempt.ts';
+import { type Answer, type Attempt, type AttemptRequest, attempt, isSending } from './attempt.ts';
 import { createBatches } from './batch.ts';
 import type { ProxyConfig } from './config.ts';
 
@@ -241,8 +241,6 @@ const sooner = (first: number | null, second: number | null) =>
 export function tooLarge(maxBytes: number): RpcError {
   return new RpcError('internal', { details: `the answer of the upstream is larger than ${maxBytes} bytes` });
 }
-
-const isSending = (method: string): boolean => /^send|^requestAirdrop$/.test(method);
 
 /** A call that sends something must not be sent twice, unless the first attempt cannot have left, or was refused before it was sent. */
 function mayRepeat(method: string, made: Attempt): boolean {

@@ -75,6 +75,7 @@ export async function attempt(pool: UpstreamPool, upstream: Upstream, request: A
       timeoutMs: request.timeoutMs,
       maxBytes: request.maxBytes,
       wholeBytes: Math.min(SMALL_BYTES, request.wholeBytes),
+      isRead: !isSending(request.method),
       signal: request.signal,
       tenant: request.tenant,
     });
@@ -147,6 +148,9 @@ export function judge(
 
 export const pauseOf = ({ headers }: Pick<UpstreamReply, 'headers'>) =>
   retryAfterMs(headers['retry-after'], null, 86_400_000);
+
+/** Whether a call sends something, which must not happen twice. */
+export const isSending = (method: string): boolean => /^send|^requestAirdrop$/.test(method);
 
 const isFine = (status: number): boolean => status >= 200 && status < 300;
 

@@ -15,6 +15,7 @@ import {
   type AttemptRequest,
   attempt,
   discard,
+  isSending,
   judge,
   pauseOf,
   transportFailure,
@@ -215,7 +216,8 @@ async function exchange(
   const { signal, leave } = whenAllAbort(requests);
   let body: UpstreamReply['body'] | null = null;
   try {
-    const reply = await pool.send(upstream, { body: bodyOf(part), timeoutMs, maxBytes, signal, tenant });
+    const isRead = !requests.some(({ method }) => isSending(method));
+    const reply = await pool.send(upstream, { body: bodyOf(part), timeoutMs, maxBytes, isRead, signal, tenant });
     body = reply.body;
     if (reply.status === 429) return { kind: 'limited', retryAfterMs: pauseOf(reply) };
     if (isDenied(reply.status)) return { kind: 'denied', status: reply.status };

@@ -32,6 +32,16 @@ export function patientConnector(connect: buildConnector.connector): buildConnec
     });
 }
 
+/** Errors of sockets that had answered before. */
+const keptErrors = new WeakSet<object>();
+
+/** Whether this is the end of a connection that had answered before: its server may have closed it without having seen the request. */
+export function isEndOfKept(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false;
+  const { socket } = error as { readonly socket?: { readonly bytesRead?: number } | null };
+  return keptErrors.has(error) || (socket?.bytesRead ?? 0) > 0;
+}
+
 function makePatient(socket: Socket): void {
   const interim = new InterimFilter();
   const { read, write, emit } = socket;
@@ -52,6 +62,7 @@ function makePatient(socket: Socket): void {
 
   socket.emit = ((event: string, ...args: unknown[]): boolean => {
     const current = parser();
+    if (event === 'error' && socket.bytesRead > 0) keptErrors.add(args[0] as Error);
     // Otherwise undici takes it for the end of the answer, and meets its own pause.
     if (current?.paused === true && (event === 'end' || event === 'error' || event === 'close'))
       current.shouldKeepAlive = true;

@@ -73,6 +73,8 @@ export interface UpstreamRequest {
   /** A successful answer of up to this size arrives without a stream, which costs more than such an answer. */
   readonly wholeBytes?: number;
   readonly signal?: CallSignal;
+  /** It changes nothing, so it may be sent again when a connection that was kept ends before any answer. */
+  readonly isRead?: boolean;
   /** For whom it is sent; `OWN_WORK`: the daemon itself. */
   readonly tenant: Tenant;
   /** Sent in addition to the configured headers. */

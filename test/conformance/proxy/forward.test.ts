@@ -109,7 +109,10 @@ test('every kind of failure goes to the next upstream', async (t) => {
       bed.second.on('getX', { result: '"second"' });
       const { status, text } = await post(bed, call('getX'));
       assert.deepEqual([status, text], [200, '{"jsonrpc":"2.0","result":"second","id":1}']);
-      assert.equal(bed.first.callsOf('getX').length, 1);
+      // The end of a kept connection says nothing of the call, which is sent again (kept-connections.test.ts).
+      const most = name === 'reset' ? 4 : 1;
+      const { length } = bed.first.callsOf('getX');
+      assert.ok(length >= 1 && length <= most, `${length} calls`);
     });
   }
 });

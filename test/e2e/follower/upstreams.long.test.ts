@@ -88,9 +88,8 @@ test('a node more than fifty slots behind is left out, and comes back', async (t
   const running = await bed.follow();
   await settles(bed);
   const state = () => running.pool.states()[0]!;
-  // A busy machine may let a call time out before.
-  await until(() => !state().healthy && state().reason === 'behind the others');
-  assert.deepEqual([state().healthy, state().reason], [false, 'behind the others']);
+  // A busy machine may let a call time out before, or half a minute pass: then it counts as stalled too.
+  await until(() => !state().healthy && /behind the others$/.test(state().reason ?? ''));
   const before = methodsOf(late!, 'getBlocks');
   grow(bed.world, 5);
   await settles(bed);

@@ -175,6 +175,7 @@ async function askOne(pool: UpstreamPool, upstream: Upstream, body: string, requ
       body,
       timeoutMs: request.timeoutMs,
       maxBytes: request.maxBytes,
+      isRead: true,
       tenant: request.tenant,
       ...(request.signal === undefined ? {} : { signal: request.signal }),
     },

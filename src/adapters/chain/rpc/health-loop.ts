@@ -37,7 +37,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
     const ask = (body: string) =>
       readReply(
         member.transport,
-        { body, timeoutMs, maxBytes: PROBE_MAX_BYTES, signal: stopped.signal, tenant: OWN_WORK },
+        { body, timeoutMs, maxBytes: PROBE_MAX_BYTES, isRead: true, signal: stopped.signal, tenant: OWN_WORK },
         'getSlot',
       );
     let answer = await ask(PROBE);

@@ -85,6 +85,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
       body: QUESTION,
       timeoutMs: TIMEOUT_MS,
       maxBytes: MAX_BYTES,
+      isRead: true,
       signal: stopped.signal,
       tenant: OWN_WORK,
     };

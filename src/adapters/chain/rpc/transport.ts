@@ -7,7 +7,7 @@ import { lazy } from '../../../lib/lazy.ts';
 import { OWN_WORK, type Tenant } from '../../../ports/access.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
-import { patientConnector } from '../../http-sockets.ts';
+import { isEndOfKept, patientConnector } from '../../http-sockets.ts';
 import { undici } from '../../undici.ts';
 
 export interface Transport {
@@ -20,6 +20,8 @@ export interface Transport {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 30_000;
+/** How often a read is sent again after the end of a kept connection: the next one may have been kept for too long as well. */
+const MAX_REPEATS = 3;
 /** Errors of undici, the socket and TLS that occur before any byte of the request was sent. */
 const NOTHING_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|UND_ERR_CLOSED|ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
@@ -114,6 +116,9 @@ class Call implements Dispatcher.DispatchHandler {
   #resolve: (reply: UpstreamReply) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
   #controller: Dispatcher.DispatchController | null = null;
+  /** Sends it again; null: it changes something. */
+  #again: (() => void) | null = null;
+  #repeats = 0;
   #status = 0;
   #headers: Readonly<Record<string, string>> = {};
   /** The answer so far, while it may still arrive whole. */
@@ -145,6 +150,7 @@ class Call implements Dispatcher.DispatchHandler {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
+      if (this.#request.isRead === true) this.#again = () => void pool.dispatch(options, this);
       if (this.#stopped === null) pool.dispatch(options, this);
       else this.#fail(this.#stopped);
     });
@@ -201,7 +207,11 @@ class Call implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#fail(this.#stopped ?? explain(error, this.#label));
+    const wasIgnored = this.#stopped === null && this.#status === 0 && isEndOfKept(error);
+    if (wasIgnored && this.#again !== null && this.#repeats < MAX_REPEATS) {
+      this.#repeats += 1;
+      this.#again();
+    } else this.#fail(this.#stopped ?? explain(error, this.#label));
   }
 
   /** The reader of the body wants more. */
