@@ -386,7 +386,7 @@ interface NodePart {
 /** All parts at once, so that no core is without work at the end of one. The first prints as it goes, and then what the others have said. */
 async function runAtOnce(parts: readonly NodePart[], folder: string, env: Record<string, string>): Promise<number> {
   const least = Math.max(2, Math.ceil(1.5 * availableParallelism()));
-  const most = 2 * least;
+  const most = least + 1;
   const gatePath = join(folder, 'gate.sock');
   const gate = openGate(gatePath, least, most);
   const outputs = parts.map((_, at) => (at === 0 ? null : join(folder, `output-${at}`)));
