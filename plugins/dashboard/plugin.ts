@@ -16,6 +16,7 @@ import { loginRoutes } from './routes/login.ts';
 import { lookUpRoutes } from './routes/look-up.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
 import { arePagesBuilt, pageRoutes, readPageFiles } from './routes/pages.ts';
+import { createPlayground } from './routes/playground.ts';
 import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
 import { createSampler, withOtherThreads } from './series.ts';
 import { CHANGE_PACE, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
@@ -83,6 +84,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     guard: createGuard(sessions),
     pace: createOwnerPace(clock, CHANGE_PACE),
     picturePace: createOwnerPace(clock, PICTURES),
+    isLocalChain: () => ctx.chain('main')?.status().kind === 'local',
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,
     requests,
@@ -100,6 +102,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     },
   };
   const live = createLive(context, ctx);
+  const playground = createPlayground(context, { chain: ctx.chain('main'), random });
   const pages = lazy(readPageFiles);
   const routes = [
     ...pageRoutes(pages),
@@ -110,21 +113,25 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     ...endpointRoutes(context),
     ...lookUpRoutes(context, { documents: ctx.use(offChainDocuments), random }),
     ...operationRoutes(context, ctx.use(kernelGaps)),
+    ...playground.routes,
     live.route,
   ];
   for (const route of routes) ctx.http.route(route);
   for (const command of dashboardCommands(clock, random, config)) ctx.command(command);
   let off = (): void => {};
   let offRequests = (): void => {};
+  let offBlocks = (): void => {};
   ctx.onStart(async () => {
     if (arePagesBuilt()) await pages();
     offRequests = daemon.onRequest(requests.note);
+    offBlocks = playground.start();
     off = ctx.hints.subscribe(STANDINGS, rights.lookNow);
   });
   ctx.onDrain(live.close);
   ctx.onStop(() => {
     off();
     offRequests();
+    offBlocks();
     rights.stop();
     live.close();
   });

@@ -84,7 +84,7 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
     return result;
   }
   const recentBlockhash = () => bank.state.tip().blockhash;
-  const airdrop = createFaucet({ keypair, recentBlockhash, submit: submitAndSeal });
+  const airdrop = createFaucet({ name: 'faucet', keypair, recentBlockhash, submit: submitAndSeal });
   return {
     node: { bank, genesisHash, sealsEach: slotMs === 0, refusesConfirmed, submit: submitAndSeal, airdrop },
     bank,
@@ -138,6 +138,7 @@ export const DEFAULTS = {
 const NEWEST_RELEASE = { alpenglow: '4.5', towerbft: '4.2' } as const;
 
 export interface FaucetOptions {
+  readonly name: string;
   readonly keypair: Keypair;
   recentBlockhash(): string;
   submit(transaction: ChainTransaction): Submission;
@@ -147,7 +148,7 @@ export interface FaucetOptions {
  * Sends real transfers, so that confirmation, history and the search for a first funder work. The counter in the memo
  * keeps two equal airdrops in one block distinct.
  */
-function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
+export function createFaucet({ name, keypair, recentBlockhash, submit }: FaucetOptions) {
   let counter = 0;
   return function airdrop(address: string, lamports: bigint): string {
     counter += 1;
@@ -159,15 +160,17 @@ function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
         new TransactionInstruction({
           programId: new PublicKey(MEMO_V3_PROGRAM),
           keys: [],
-          data: Buffer.from(`faucet ${counter}`),
+          data: Buffer.from(`${name} ${counter}`),
         }),
       ],
     }).compileToLegacyMessage();
     const transaction = new VersionedTransaction(message);
     transaction.sign([keypair]);
     const result = submit(decodeSentTransaction(transaction.serialize()));
-    if (!result.landed || result.record.meta.err !== null) {
-      throw new CodedError('LOCAL_FAUCET', `the faucet could not send ${lamports} lamports to ${address}`);
+    const err = result.landed ? result.record.meta.err : result.err;
+    if (!result.landed || err !== null) {
+      const reason = JSON.stringify(err);
+      throw new CodedError('LOCAL_FAUCET', `the ${name} could not send ${lamports} lamports to ${address}: ${reason}`);
     }
     return result.record.signature;
   };

@@ -38,7 +38,7 @@ function demoKeypair(name: string): Keypair {
   return Keypair.fromSeed(createHash('sha256').update(`parhelion demo ${name}`).digest());
 }
 
-function demoWallets(): DemoWallets {
+export function demoWallets(): DemoWallets {
   return Object.fromEntries(NAMES.map((name) => [name, demoKeypair(name)])) as DemoWallets;
 }
 

@@ -1,9 +1,12 @@
 import { readFile } from 'node:fs/promises';
+import { encode32 } from '../lib/base58.ts';
 import { CodedError } from '../lib/coded-error.ts';
-import { type Chain, createChain, DEFAULTS, type LocalChainOptions } from './chain.ts';
+import { type Chain, createChain, createFaucet, DEFAULTS, type LocalChainOptions } from './chain.ts';
+import { demoWallets } from './demo.ts';
 import { invalidParams, pubkey } from './encode/params.ts';
 import { type AccountInput, advanceSlots, type Bank, deploy, seal, setAccountInput, submit } from './ledger/bank.ts';
-import { appendRecorded, bankFor, fork } from './ledger/forks.ts';
+import { appendRecorded, bankFor, fork, maxForkDepth } from './ledger/forks.ts';
+import { LAMPORTS_PER_SIGNATURE } from './ledger/record.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/state.ts';
 import { createLocalSockets, createPublisher, type NotificationFilter } from './pubsub.ts';
 import { isSince, type LocalNode, type Method, type Methods, requireCommitment, unknownMethod } from './rpc/method.ts';
@@ -222,6 +225,7 @@ export interface ControlParts {
 /** The `local_*` methods, for tests and the demo. Not part of a real node, and never proxied. */
 function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Methods {
   const { bank, node, time, hasLight } = chain;
+  const { pay, payer } = demoPayer(chain);
   return {
     local_info: () => ({
       kind: 'local',
@@ -232,6 +236,8 @@ function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Me
       light: hasLight,
       slot: bank.state.tip().slot,
       rpcUrl: rpcUrl(),
+      maxForkDepth: maxForkDepth(bank),
+      payer: { address: payer, lamports: bank.accounts.balance(payer) },
     }),
     local_seal(_node, sent) {
       const params = paramList(sent);
@@ -251,6 +257,10 @@ function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Me
     local_fund(_node, sent) {
       const params = paramList(sent);
       return node.airdrop(keyAt(params, 0), BigInt(integerAt(params, 1)));
+    },
+    local_pay(_node, sent) {
+      const params = paramList(sent);
+      return pay(keyAt(params, 0), BigInt(integerAt(params, 1)));
     },
     local_setAccount(_node, sent) {
       const params = paramList(sent);
@@ -273,6 +283,25 @@ function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Me
       const params = paramList(sent);
       dropSockets(params[0] === undefined ? undefined : integerAt(params, 0));
       return true;
+    },
+  };
+}
+
+/** A wallet of the demo, whose key everybody knows: transfers on request. */
+function demoPayer({ bank, node }: Chain) {
+  const keypair = demoWallets().alice;
+  const recentBlockhash = () => bank.state.tip().blockhash;
+  const send = createFaucet({ name: 'payer', keypair, recentBlockhash, submit: node.submit });
+  const payer = encode32(keypair.publicKey.toBytes());
+  return {
+    payer,
+    pay(to: string, lamports: bigint): string {
+      const has = bank.accounts.balance(payer);
+      if (has < lamports + LAMPORTS_PER_SIGNATURE)
+        throw invalidParams(
+          `the payer has ${has} lamports, too few for ${lamports} and the fee of ${LAMPORTS_PER_SIGNATURE}`,
+        );
+      return send(to, lamports);
     },
   };
 }

@@ -4,12 +4,16 @@ import type { BudgetUse, UsageDay } from '../../../src/ports/access.ts';
 import type { FinalityStatus, VerifiedSlot } from '../../../src/ports/chain.ts';
 import type { AnsweredRequest, PluginView, Setting } from '../../../src/ports/daemon-view.ts';
 import type { KeptRequest } from '../requests.ts';
+import type { ForkAnswer, Paid, PlaygroundView } from '../routes/playground.ts';
 import type { Series, SeriesPoint } from '../series.ts';
 
 export type {
   AnsweredRequest,
   BudgetUse,
+  ForkAnswer,
   KeptRequest,
+  Paid,
+  PlaygroundView,
   PluginView,
   Series,
   SeriesPoint,
@@ -39,8 +43,6 @@ export interface Who {
 export type Login = { readonly token: string } | { readonly project: string; readonly secret: string };
 
 let csrfToken = '';
-/** Every answer of a daemon on its local chain says so. */
-export let isLocalChain = false;
 /** Number of log-ins on this page. */
 let logins = 0;
 let askLogin: () => Promise<void> = () => Promise.reject(new ApiError(401, 'Log in first'));
@@ -64,7 +66,6 @@ async function send(method: string, path: string, body: unknown): Promise<Respon
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     setReachable(true);
-    isLocalChain = response.headers.get('x-parhelion-chain') === 'local';
     return response;
   } catch {
     setReachable(false);
@@ -184,6 +185,8 @@ export interface ProjectsAnswer {
   /** Whether interfaces can be seen and uploaded: the plugin is loaded. */
   readonly hasInterfaces: boolean;
   readonly hasWebhooks: boolean;
+  /** The daemon runs its local chain. */
+  readonly isLocalChain: boolean;
 }
 
 export interface Key {

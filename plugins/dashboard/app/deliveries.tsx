@@ -6,7 +6,6 @@ import {
   get,
   type HookHealth,
   hookCall,
-  isLocalChain,
   type Project,
   type ShownAttempt,
   type ShownDelivery,
@@ -14,7 +13,7 @@ import {
 } from './api.ts';
 import { capital, count, duration, number, utc } from './format.ts';
 import { ExternalLink, RefreshCw, RotateCw, Send } from './icons.tsx';
-import { go, href } from './place.ts';
+import { go, href, useWorld } from './place.ts';
 import {
   Badge,
   Button,
@@ -466,6 +465,7 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
 }
 
 function TransactionNote({ project, signature }: { project: Project; signature: string }) {
+  const { isLocalChain } = useWorld();
   return (
     <>
       <Id text={signature} kept={12} to={href(['p', project.id, 'look-up', signature])} />{' '}

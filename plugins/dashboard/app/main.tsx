@@ -18,6 +18,7 @@ import {
   Blocks,
   Braces,
   ChevronDown,
+  FlaskConical,
   FolderKanban,
   GitFork,
   HardDriveDownload,
@@ -44,6 +45,7 @@ import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } 
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
 import { Palette, type PaletteCommand, usePalette } from './palette.tsx';
 import { go, href, type Place, usePlace, useWorld, type World, WorldContext } from './place.ts';
+import { PlaygroundPage } from './playground.tsx';
 import { KeysPage, ProjectsPage } from './projects.tsx';
 import { RequestPage } from './request.tsx';
 import { ShadowPage } from './shadow.tsx';
@@ -97,6 +99,10 @@ const OF_DAEMON: readonly Entry[] = [
   { path: 'config', name: 'Configuration', icon: Settings2 },
   { path: 'audit', name: 'Audit log', icon: ListTree },
 ];
+const PLAYGROUND: Entry = { path: 'playground', name: 'Playground', icon: FlaskConical };
+
+/** Pages of operators; the playground only where the daemon runs its local chain. */
+const ofDaemon = ({ isLocalChain }: World): readonly Entry[] => (isLocalChain ? [PLAYGROUND, ...OF_DAEMON] : OF_DAEMON);
 
 // --------------------------------------------------------------------------------------------------------------- theme
 
@@ -259,7 +265,8 @@ function LookUpField({ project }: { project: string }) {
 }
 
 function Navigation({ place }: { place: Place }) {
-  const { who, projects, project, hasInterfaces } = useWorld();
+  const world = useWorld();
+  const { who, projects, project, hasInterfaces } = world;
   const [area = 'overview', , page] = place.path;
   const isOperator = who.role === 'operator';
   return (
@@ -302,7 +309,7 @@ function Navigation({ place }: { place: Place }) {
             Service
           </p>
           <ul aria-labelledby="nav-daemon">
-            {OF_DAEMON.map(({ path, name, icon }) => (
+            {ofDaemon(world).map(({ path, name, icon }) => (
               <NavLink key={path} to={href([path])} name={name} icon={icon} isHere={area === path} />
             ))}
           </ul>
@@ -373,7 +380,7 @@ function Drawer({ onClose, children }: { onClose: () => void; children: Componen
 }
 
 function Page({ place }: { place: Place }) {
-  const { who, project, projects, hasInterfaces } = useWorld();
+  const { who, project, projects, hasInterfaces, isLocalChain } = useWorld();
   const [area = 'overview', id, page, hook, part, delivery] = place.path;
   const isOperator = who.role === 'operator';
   if (area === 'p') {
@@ -401,6 +408,7 @@ function Page({ place }: { place: Place }) {
       <ProjectOverviewPage project={project} />
     );
   if (!isOperator) return <Missing />;
+  if (area === 'playground' && isLocalChain) return <PlaygroundPage />;
   if (area === 'projects') return <ProjectsPage />;
   if (area === 'gaps') return <GapsPage />;
   if (area === 'wallets') return <WalletsPage />;
@@ -433,12 +441,13 @@ function chosenProject(projects: ProjectsAnswer['projects'], path: readonly stri
 }
 
 /** The pages of the navigation, for the palette. */
-function pagesOf({ who, project, hasInterfaces }: World): readonly PaletteCommand[] {
+function pagesOf(world: World): readonly PaletteCommand[] {
+  const { who, project, hasInterfaces } = world;
   const ofProject = project === null ? [] : OF_PROJECT.filter(({ path }) => hasInterfaces || path !== 'interfaces');
   return [
     { name: 'Overview', kind: 'Page', path: ['overview'] },
     ...ofProject.map(({ path, name }) => ({ name, kind: 'Page', path: ['p', project?.id ?? '', path] })),
-    ...(who.role === 'operator' ? OF_DAEMON : []).map(({ path, name }) => ({ name, kind: 'Page', path: [path] })),
+    ...(who.role === 'operator' ? ofDaemon(world) : []).map(({ path, name }) => ({ name, kind: 'Page', path: [path] })),
   ];
 }
 

@@ -488,6 +488,9 @@ const WORDS: Readonly<Record<string, string>> = {
   'operator.renew-token': 'Renewed the operator token',
   'interfaces.put': 'Uploaded an interface',
   'interfaces.delete': 'Deleted an interface',
+  'playground.airdrop': 'Airdropped on the local chain',
+  'playground.transfer': 'Transferred on the local chain',
+  'playground.fork': 'Forked the local chain',
   'sinks.pause': 'Paused a sink',
   'sinks.resume': 'Resumed a sink',
 };

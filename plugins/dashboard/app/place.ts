@@ -54,6 +54,7 @@ export interface World {
   readonly plans: readonly string[];
   readonly hasInterfaces: boolean;
   readonly hasWebhooks: boolean;
+  readonly isLocalChain: boolean;
   /** The project whose pages are in the navigation; null: there is none. */
   readonly project: Project | null;
   reloadProjects(): Promise<void>;

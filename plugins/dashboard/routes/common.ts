@@ -15,6 +15,8 @@ export interface PageContext {
   /** Send the cookie only over https. */
   readonly isSecure: boolean;
   readonly daemon: DaemonView;
+  /** Whether the daemon runs its local chain. */
+  isLocalChain(): boolean;
   readonly sessions: Sessions;
   readonly guard: Guard;
   readonly pace: OwnerPace;

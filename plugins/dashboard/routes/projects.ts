@@ -40,7 +40,7 @@ export function projectRoutes(context: PageContext): readonly Route[] {
   ];
 }
 
-function listRoute({ access, daemon, guard }: PageContext): Route {
+function listRoute({ access, daemon, guard, isLocalChain }: PageContext): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
@@ -52,6 +52,7 @@ function listRoute({ access, daemon, guard }: PageContext): Route {
         plans: Type.Array(Type.String()),
         hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
         hasWebhooks: Type.Boolean({ description: 'Whether the plugin webhooks is loaded' }),
+        isLocalChain: Type.Boolean({ description: 'Whether the daemon runs its local chain' }),
       }),
       ...REFUSALS,
     },
@@ -59,9 +60,13 @@ function listRoute({ access, daemon, guard }: PageContext): Route {
       const { identity } = guard.enter(request);
       const projects = await access.projects();
       const loaded = daemon.plugins().map(({ id }) => id);
-      const has = { hasInterfaces: loaded.includes('parsed'), hasWebhooks: loaded.includes('webhooks') };
-      if (identity.role === 'operator') return json({ projects, plans: access.planNames(), ...has });
-      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [], ...has });
+      const facts = {
+        hasInterfaces: loaded.includes('parsed'),
+        hasWebhooks: loaded.includes('webhooks'),
+        isLocalChain: isLocalChain(),
+      };
+      if (identity.role === 'operator') return json({ projects, plans: access.planNames(), ...facts });
+      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [], ...facts });
     },
   });
 }

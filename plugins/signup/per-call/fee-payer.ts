@@ -1,10 +1,11 @@
-import { createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto';
+import { createPrivateKey, type KeyObject, sign } from 'node:crypto';
 import { link, mkdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import { byteList } from '../../../src/lib/json.ts';
+import { keypairText } from '../../../src/solana/ed25519.ts';
 import { perCallRefused } from './refused.ts';
 
 /** Signs payments as the wallet that pays their fees. The key leaves this file only as an object that cannot be read. */
@@ -27,17 +28,9 @@ export async function readFeePayer(path: string, make: ((bytes: number) => Uint8
   return { address: encode32(bytes.subarray(KEY_BYTES / 2)), sign: (message) => sign(null, message, secret) };
 }
 
-/** DER prefix of the seed of an ed25519 key. */
-const DER_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex');
-
-function publicKeyOf(seed: Uint8Array): Buffer {
-  const key = createPrivateKey({ key: Buffer.concat([DER_PREFIX, seed]), format: 'der', type: 'pkcs8' });
-  return Buffer.from(createPublicKey(key).export({ format: 'jwk' }).x as string, 'base64url');
-}
-
 /** Another thread may be faster: then its file counts. */
 async function writeNew(path: string, seed: Uint8Array): Promise<string> {
-  const text = JSON.stringify([...seed, ...publicKeyOf(seed)]);
+  const text = keypairText(seed);
   const draft = `${path}.${process.pid}-${threadId}`;
   try {
     await mkdir(dirname(path), { recursive: true });

@@ -33,9 +33,9 @@ export function fork(bank: Bank, request: ForkRequest): ForkReport {
     }
   }
   if (bank.pending.records.length > 0) seal(bank);
+  const limit = maxForkDepth(bank);
   if (bank.options.consensus === 'alpenglow')
     throw new CodedError('LOCAL_FORK_DEPTH', 'Alpenglow finalizes each block at once: only a chain on TowerBFT forks');
-  const limit = Math.min(bank.options.finalityDepth - 1, bank.state.blocks().length - 1);
   if (!Number.isInteger(depth) || depth < 1 || depth > limit) {
     throw new CodedError('LOCAL_FORK_DEPTH', `a fork of ${depth} blocks is beyond finalized (at most ${limit})`);
   }
@@ -55,6 +55,12 @@ export function fork(bank: Bank, request: ForkRequest): ForkReport {
   if (oldTip.slot - bank.pending.slot > MAX_FILL_BLOCKS) moveTo(bank, oldTip.slot);
   while (bank.state.tip().slot <= oldTip.slot) added.push(seal(bank));
   return reportOf(bank, ancestor, dropped, added);
+}
+
+/** Number of newest blocks that a fork can drop: those above the finalized one. 0: the chain does not fork. */
+export function maxForkDepth({ options, state }: Bank): number {
+  if (options.consensus === 'alpenglow') return 0;
+  return Math.max(0, Math.min(options.finalityDepth, state.blocks().length) - 1);
 }
 
 /** Removes `depth` blocks, newest first, and restores every account. Returns them oldest first. */

@@ -30,6 +30,7 @@ const METHODS = [
   'isBlockhashValid',
   'local_fork',
   'local_fund',
+  'local_pay',
   'local_appendRecorded',
   'local_setAccount',
   'requestAirdrop',
