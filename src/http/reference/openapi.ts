@@ -215,7 +215,12 @@ const ACCESS = {
 export function priceText({ credits, groups, chargedStatuses = [] }: NonNullable<Route['price']>): string {
   const amount = credits === 0 ? 'Free' : `${credits} credit${credits === 1 ? '' : 's'}`;
   const also = chargedStatuses.length === 0 ? '' : `, also for an answer ${chargedStatuses.join(' or ')}`;
-  return `Price: ${amount}${also}. Rate limit: ${groups.join(', ') || 'none'}.`;
+  const names = groups.map((group) => `\`${group}\``).join(' and ');
+  const rate =
+    groups.length === 0
+      ? 'no rate of the project'
+      : `the rate${groups.length === 1 ? '' : 's'} ${names} of the project`;
+  return `Price: ${amount}${also}. It counts against ${rate}.`;
 }
 
 function requestBody({ body, rawBody, bodyOptional, documented }: Route): object {

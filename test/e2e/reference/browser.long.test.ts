@@ -56,6 +56,27 @@ test('search finds a JSON-RPC method, and its page has a sample for the shell', 
   await page.close();
 });
 
+test('Enter opens the method of exactly this name, which is shown as a call of /', {
+  skip: missing ?? false,
+}, async () => {
+  const { page, faults } = await visit('/docs', daemon.apiUrl);
+  // Other names contain this one, and stand before it.
+  for (const name of ['getAsset', 'getTransaction']) {
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type(name);
+    await page.getByRole('option').first().waitFor();
+    await page.keyboard.press('Enter');
+    const section = page.getByRole('region', { name, exact: true });
+    await section.waitFor();
+    assert.equal(await page.evaluate('document.activeElement.ariaLabel'), name);
+    assert.equal(await section.locator('.path').textContent(), `POST / method ${name}`);
+    assert.match((await section.textContent()) ?? '', /It counts against the rate (das|rpc) of the project\./);
+    assert.ok(!((await section.textContent()) ?? '').includes('/#'), 'no address that is none');
+  }
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
 test('a call is tried with a key, and the answer of this daemon is shown', { skip: missing ?? false }, async () => {
   const { page, faults } = await visit('/docs#tag/webhooks/GET/v0/webhooks', daemon.apiUrl);
   const answered = page.waitForResponse((response) => new URL(response.url()).pathname === '/v0/webhooks');
@@ -154,7 +175,7 @@ test('every route and method is shown with its parameters, members and examples,
         const wanted = [
           operation.summary,
           method,
-          path,
+          path.replace(/^\/#/, ''),
           ...Object.keys(operation.responses),
           ...(operation.parameters ?? []).map(({ name }) => name),
           ...media.flatMap(({ schema }) => Object.keys(schema?.properties ?? {})),

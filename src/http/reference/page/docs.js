@@ -300,14 +300,31 @@ const slugOf = (tag) =>
     .replaceAll(/[^a-z0-9]+/g, '-')
     .replaceAll(/^-|-$/g, '');
 
+/** The document has a path `/#getAsset` for each method of JSON-RPC, whose calls all go to `/`. */
+const rpcNameOf = (path) => (path.startsWith('/#') ? path.slice(2) : null);
+
+/** Where an operation is called: its path, or `/` and the name of its method. */
+function placeLine({ method, path }) {
+  const name = rpcNameOf(path);
+  return make(
+    'p',
+    { class: 'path' },
+    make('span', { class: `method ${method.toLowerCase()}` }, method),
+    ' ',
+    make('code', {}, name === null ? path : '/'),
+    ...(name === null ? [] : [' method ', make('code', {}, name)]),
+  );
+}
+
 function readOperations({ paths }) {
   return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([name, operation]) => {
-      const method = name.toUpperCase();
+    Object.entries(methods).map(([verb, operation]) => {
+      const method = verb.toUpperCase();
       const tag = operation.tags?.[0] ?? 'Other';
       const place = `tag/${slugOf(tag)}/${method}${path}`;
       const words = `${operation.summary} ${path} ${operation.description ?? ''} ${tag}`.toLowerCase();
-      return { path, method, operation, tag, place, words, name: operation.summary.toLowerCase() };
+      const name = (rpcNameOf(path) ?? operation.summary).toLowerCase();
+      return { path, method, operation, tag, place, words, name };
     }),
   );
 }
@@ -317,15 +334,9 @@ function operationSection(one) {
   const [type, body] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [];
   return make(
     'section',
-    { id: `api-1/${place}`, class: 'operation', tabindex: '-1', 'aria-label': `${method} ${path}` },
+    { id: `api-1/${place}`, class: 'operation', tabindex: '-1', 'aria-label': rpcNameOf(path) ?? `${method} ${path}` },
     make('h2', {}, operation.summary),
-    make(
-      'p',
-      { class: 'path' },
-      make('span', { class: `method ${method.toLowerCase()}` }, method),
-      ' ',
-      make('code', {}, path),
-    ),
+    placeLine(one),
     operation.deprecated ? make('p', {}, make('strong', {}, 'Deprecated.')) : null,
     ...markdown(operation.description),
     make(
@@ -397,7 +408,7 @@ function media(label, { schema, example }) {
 // ----------------------------------------------------------------------------------------------------------------- try
 
 function openTry(one) {
-  const { operation, method, path } = one;
+  const { operation, method } = one;
   const dialog = make('dialog', { class: 'call', 'aria-label': `Test ${operation.summary}` });
   const inputs = (operation.parameters ?? [])
     .filter((parameter) => parameter.in !== 'header' && parameter.in !== 'cookie')
@@ -437,13 +448,7 @@ function openTry(one) {
       'form',
       { onsubmit: send },
       make('h2', {}, operation.summary),
-      make(
-        'p',
-        { class: 'path' },
-        make('span', { class: `method ${method.toLowerCase()}` }, method),
-        ' ',
-        make('code', {}, path),
-      ),
+      placeLine(one),
       state.key === '' && keyPlace(one) !== null
         ? make('p', {}, 'No API key is filled in: the answer will be a refusal.')
         : null,
@@ -530,7 +535,7 @@ function openSearch() {
           { role: 'option', id: `found-${index}`, onclick: () => go(one) },
           make('span', { class: `method ${one.method.toLowerCase()}` }, one.method),
           ` ${one.operation.summary} `,
-          make('small', {}, one.path),
+          make('small', {}, rpcNameOf(one.path) ?? one.path),
         ),
       ),
     );
