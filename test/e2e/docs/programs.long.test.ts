@@ -8,6 +8,11 @@ import { after, before, describe, type TestContext, test } from 'node:test';
 import { createAssociatedTokenAccount, createMint, mintTo } from '@solana/spl-token';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, sendAndConfirmTransaction, Transaction } from '@solana/web3.js';
 import { coreConfig } from '../../../src/config/core.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
+import { assetId } from '../../../src/solana/concurrent/tree.ts';
+import { ACCOUNT_COMPRESSION_PROGRAM } from '../../../src/solana/programs.ts';
+import { createModelTree, mintOf, treeAccount, treeTransaction } from '../../helpers/bubblegum.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
@@ -15,7 +20,10 @@ import { until } from '../../helpers/until.ts';
 
 const folder = `${findProjectRoot()}examples/`;
 /** Parts of the others. */
-const PARTS = ['client.mjs', 'verify.mjs'];
+const PARTS = ['client.mjs', 'keccak.mjs', 'verify.mjs'];
+const TREE = new Uint8Array(32).fill(123);
+const NFTS = 5;
+const OWNER = 40;
 
 describe('the programs of examples/', { skip: (await chainMissing()) ?? false }, () => {
   let chain: TestChain;
@@ -37,16 +45,35 @@ describe('the programs of examples/', { skip: (await chainMissing()) ?? false },
     return await until(() => send().catch(tooOld), 'a payment');
   };
 
+  const tree = createModelTree(TREE, 4);
+  const setTree = (data: Uint8Array) =>
+    chain.setAccount(encode32(TREE), { lamports: 1_000_000_000, data, owner: ACCOUNT_COMPRESSION_PROGRAM });
+  /** The chain has no Bubblegum: what it would have written is recorded, and the account of the tree set. */
+  async function mintNfts(): Promise<void> {
+    let number = 0;
+    const append = (call: Parameters<typeof treeTransaction>[2][number]) =>
+      chain.appendRecorded(treeTransaction(1, ++number, [call]) as never);
+    await append({ call: 'start', tree: TREE, told: tree.started() });
+    for (let leaf = 0; leaf < NFTS; leaf += 1) {
+      const { schema, data } = mintOf(TREE, leaf, OWNER, `Halo #${leaf}`);
+      await append({ call: 'replace', tree: TREE, told: tree.set(leaf, hashLeaf(schema)), schema, data });
+    }
+    await setTree(treeAccount(tree));
+  }
+
   before(async () => {
     state = mkdtempSync(join(tmpdir(), 'parhelion-programs-'));
     chain = await startChain({ slotMs: 200, time: { kind: 'wall' } });
     await chain.fund(payer.publicKey.toBase58(), 10 * LAMPORTS_PER_SOL);
+    await mintNfts();
     daemon = await startDaemon({
       chain: { rpcUrl: chain.rpcUrl, wsUrl: chain.wsUrl },
       config: {
         plugins: [...coreConfig.properties.plugins.default, 'streams'],
         streams: { grpc: { port: 0 } },
         follow: { startSlot: 1_000, pollMs: 20, enabled: true },
+        // That the account of the tree agrees is what the program finds out.
+        compression: { verifyChain: false, cnft: { trees: [encode32(TREE)] } },
         ledger: { retain: { hours: 1 } },
         webhooks: { allowCidrs: ['127.0.0.1/32'] },
       },
@@ -116,6 +143,22 @@ describe('the programs of examples/', { skip: (await chainMissing()) ?? false },
     await mintTo(chain.connection, payer, mint, account, payer, 2_500_000);
     const line = `${account.toBase58()}  2.5 of ${mint.toBase58()}\n1 token accounts\n`;
     await until(async () => (await run(t, 'token-accounts.mjs', wallet)) === line);
+  });
+
+  test('cnft-proof finds the root of a proof on the chain, and refuses one that is not there', async (t) => {
+    const id = encode32(assetId(TREE, 3n));
+    const shown = `${id} is leaf 3 of ${encode32(TREE)}\nits 4 siblings lead to the root on the chain\n`;
+    await until(async () => {
+      const { out, ended } = begin(t, 'cnft-proof.mjs', [id]);
+      return (await ended) === 0 ? out() === shown : null;
+    }, 'the proof');
+    const other = treeAccount(tree);
+    // The last byte of the newest root.
+    other.writeUInt8(other.readUInt8(111) ^ 1, 111);
+    await setTree(other);
+    const { out, ended } = begin(t, 'cnft-proof.mjs', [id]);
+    assert.equal(await ended, 1);
+    assert.match(out(), /the tree on the chain has no such root: the proof is wrong/);
   });
 
   test('deposits prints each once, also those that came while it was not running', async (t) => {
