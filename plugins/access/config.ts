@@ -92,7 +92,7 @@ export const ACCESS_ERRORS = {
   ACCESS_BAD_WALLET: 'a wallet is an address: base58 of 32 bytes',
   ACCESS_NOT_A_MEMBER: 'the wallet is not a member of the project; see projects add-wallet',
   ACCESS_TOO_MANY_WALLETS: 'a project has at most 1,000 wallets',
-  ACCESS_BAD_NETWORK: 'a network is an address or a range such as 10.0.0.0/8 or fd00::/8; a key has at most 100',
+  ACCESS_BAD_NETWORK: 'not an IP address or a range such as 10.0.0.0/8 or fd00::/8, or more than 100 of them',
   ACCESS_BAD_ORIGIN:
     'an origin is scheme and host such as https://app.example or https://*.app.example; a key has at most 100',
   ACCESS_BAD_PERMISSION: 'a permission is a product of the usage record, or admin',

@@ -210,10 +210,15 @@ function tlsProblems(core: CoreConfig): readonly Problem[] {
       readTlsFiles(core, section);
       return [];
     } catch (error) {
-      return [messageOf(error)];
+      const text = messageOf(error);
+      const [named = '', key = ''] = TLS_KEY.exec(text) ?? [];
+      return [key === '' ? text : { path: key.split('.'), message: text.slice(named.length) }];
     }
   });
 }
+
+/** The key with which the error begins: its line is told. */
+const TLS_KEY = /^((?:http|admin)\.tls(?:\.\w+)?):? /;
 
 const PORTS = [
   ['port', '--port', 'http'],

@@ -107,7 +107,9 @@ interface Description {
 function describe(error: unknown): Description {
   if (error instanceof CommanderError) {
     const isHelp = error.code === 'commander.help';
-    const message = isHelp ? '' : oneLine(error.message.replace(/^error: /, ''));
+    const message = isHelp
+      ? ''
+      : oneLine(error.message.replace(/^error: /, '').replace(BAD_ARGUMENT, '$2 is "$1", and not one of '));
     return { code: 'CLI_USAGE', message, exitCode: EXIT.usage, problems: [] };
   }
   if (error instanceof CodedError && error.exitCode !== undefined) {
@@ -120,6 +122,9 @@ function describe(error: unknown): Description {
   const stack = error instanceof Error ? error.stack : undefined;
   return { code: 'CLI_BUG', message: oneLine(messageOf(error)), exitCode: EXIT.bug, problems: [], stack };
 }
+
+/** `command-argument value 'x' is invalid for argument 'shell'. Allowed choices are a, b.` */
+const BAD_ARGUMENT = /^command-argument value '(.*)' is invalid for argument '(\w+)'\. Allowed choices are /;
 
 const oneLine = (text: string) => text.replaceAll(/\s*\n\s*/g, ' ');
 

@@ -34,7 +34,7 @@ function describe(status: ProcessStatus): string[] {
     `  admin      ${status.admin}`,
     ...chain.map(
       (one) =>
-        `  chain      ${one.chain}: ${one.cluster}${one.kind === 'local' ? ' (LOCAL, not a public network)' : ''}, ` +
+        `  chain      ${one.kind === 'local' ? 'the local chain (not a public network)' : `${one.chain}: ${one.cluster}`}, ` +
         `cursor ${one.cursorSlot ?? '-'}, tip ${one.tipSlot ?? '-'}, behind ${one.lagSlots ?? '-'}${lagOf(one)}, open gaps ${one.openGaps}${slotOf(one)}${leaderOf(one)}`,
     ),
     ...checks.map(({ name, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${name}: ${detail}`),

@@ -35,6 +35,21 @@ test('an upstream address that cannot be used is named by its place, never quote
   assert.equal(err.includes('hush'), false, err);
 });
 
+test('a certificate that cannot be served is told with file, line and key', async () => {
+  const none = join(dir, 'none.pem');
+  writeFileSync(none, 'hush');
+  const config = (cert: string) =>
+    `http:\n  tls:\n    keyFile: ${none}\n    certFile: ${cert}\nupstream: {urls: ["http://127.0.0.1:9"]}\n`;
+  for (const [cert, text] of [
+    [none, `${none} holds no PEM certificate`],
+    [join(dir, 'absent.pem'), `${join(dir, 'absent.pem')} cannot be read (ENOENT)`],
+  ] as const) {
+    const { code, err } = await check(config(cert));
+    assert.equal(code, 78, err);
+    assert.ok(err.endsWith(`config.yaml has one error: line 4, http.tls.certFile: ${text}`), err);
+  }
+});
+
 test('errors in addresses, networks, store and plugins are reported together, each with its place', async () => {
   const text = `
 plugins: [acess, proxy, ./nowhere, 7, webhooks]

@@ -99,6 +99,7 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
   await usage(['keys', 'create'], /required option '--project <id>'/);
   await usage(['dump-config', '--format', 'xml'], /Allowed choices are yaml, json/);
   await usage(['check-config', '--format', 'yaml'], /Allowed choices are text, json/);
+  await usage(['completion', 'powershell'], /shell is "powershell", and not one of bash, zsh, fish/);
   await usage([], /^Usage: parhelion/);
 });
 

@@ -69,7 +69,7 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   const projects = await runCommand(['projects', 'list', '--json', '--data-dir', dataDir]);
   assert.equal((JSON.parse(projects.out) as unknown[]).length, 1, projects.err);
   const status = await runCommand(['status', '--data-dir', dataDir]);
-  assert.match(status.out, /LOCAL, not a public network/);
+  assert.match(status.out, /^ {2}chain {6}the local chain \(not a public network\), cursor /m);
 
   const rpcOf = async (method: string) => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] });
