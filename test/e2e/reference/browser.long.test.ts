@@ -64,7 +64,7 @@ test('Enter opens the method of exactly this name, which is shown as a call of /
   for (const name of ['getAsset', 'getTransaction']) {
     await page.keyboard.press('Control+k');
     await page.keyboard.type(name);
-    await page.getByRole('option').first().waitFor();
+    await page.getByRole('listbox', { name: 'Found' }).getByRole('option').first().waitFor();
     await page.keyboard.press('Enter');
     const section = page.getByRole('region', { name, exact: true });
     await section.waitFor();

@@ -318,13 +318,12 @@ function placeLine({ method, path }) {
 
 function readOperations({ paths }) {
   return Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([verb, operation]) => {
-      const method = verb.toUpperCase();
+    Object.entries(methods).map(([name, operation]) => {
+      const method = name.toUpperCase();
       const tag = operation.tags?.[0] ?? 'Other';
       const place = `tag/${slugOf(tag)}/${method}${path}`;
       const words = `${operation.summary} ${path} ${operation.description ?? ''} ${tag}`.toLowerCase();
-      const name = (rpcNameOf(path) ?? operation.summary).toLowerCase();
-      return { path, method, operation, tag, place, words, name };
+      return { path, method, operation, tag, place, words, name: operation.summary.toLowerCase() };
     }),
   );
 }
