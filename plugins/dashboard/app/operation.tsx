@@ -50,6 +50,7 @@ const TREE_TYPES: Readonly<Record<number, string>> = {
 const TREE_TONES: Readonly<Record<string, Tone>> = { ok: 'good', unverified: 'plain' };
 
 export function TreesPage() {
+  const { project } = useWorld();
   const trees = useLoad(() => get<{ slot: number; trees: readonly Tree[] }>('/trees'), [], 10_000);
   return (
     <>
@@ -75,7 +76,13 @@ export function TreesPage() {
                   name: 'Tree',
                   isTitle: true,
                   value: ({ tree }) => tree,
-                  show: ({ tree }) => <Id text={tree} kept={10} />,
+                  show: ({ tree }) => (
+                    <Id
+                      text={tree}
+                      kept={10}
+                      {...(project === null ? {} : { to: href(['p', project.id, 'look-up', tree]) })}
+                    />
+                  ),
                 },
                 {
                   name: 'State',

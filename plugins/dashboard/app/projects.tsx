@@ -457,6 +457,16 @@ function KeyDialog({
     }
   }
 
+  // In place of the form, not above it.
+  if (secret !== null)
+    return (
+      <SecretDialog
+        title="New key"
+        what="Clients send it as api-key in the query, or in the header X-Api-Key."
+        secret={secret}
+        onClose={onClose}
+      />
+    );
   return (
     <Dialog
       title={of === null ? 'New key' : `Limits of ${of.name === '' ? of.prefix : of.name}`}
@@ -483,8 +493,8 @@ function KeyDialog({
           onValue={set('permissions')}
         />
         <LinesField
-          label="Addresses"
-          hint="Client addresses and networks, such as 10.0.0.0/8. Empty: all."
+          label="IP addresses"
+          hint="Of clients, or networks such as 10.0.0.0/8. Empty: all."
           error={errors['ips']}
           value={draft.ips}
           onValue={set('ips')}
@@ -508,14 +518,6 @@ function KeyDialog({
           />
         )}
       </Form>
-      {secret !== null && (
-        <SecretDialog
-          title="New key"
-          what="Clients send it as api-key in the query, or in the header X-Api-Key."
-          secret={secret}
-          onClose={onClose}
-        />
-      )}
     </Dialog>
   );
 }

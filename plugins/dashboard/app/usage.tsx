@@ -49,6 +49,7 @@ export function UsagePage({ project }: { project: Project }) {
     60_000,
   );
   const budgets = useLoad(() => get<{ budgets: readonly BudgetUse[] }>(`${path}/budgets`), [project.id], 10_000);
+  const left = budgets.data?.budgets.filter((one) => !isTold(one)).length ?? 0;
   const products = [...new Set(usage.data?.days.map((one) => one.product) ?? [])].sort();
   return (
     <>
@@ -113,7 +114,9 @@ export function UsagePage({ project }: { project: Project }) {
       </Show>
       <Card
         title="Budgets"
-        note="What the project uses now of what all projects share, in all threads and processes. Each process has the whole limit."
+        note={`What the project uses now of what all projects share, in all threads and processes. Each process has the whole limit.${
+          left === 0 ? '' : ` ${left} that it does not use and that have no limit are left out.`
+        }`}
         flush
       >
         <Show of={budgets}>
@@ -122,8 +125,8 @@ export function UsagePage({ project }: { project: Project }) {
               caption="Budgets"
               dense
               keyOf={({ budget }) => budget}
-              rows={found.budgets}
-              empty={<Empty title="No budgets" />}
+              rows={found.budgets.filter(isTold)}
+              empty={<Empty title="Nothing is used now, and nothing has a limit" />}
               columns={[
                 { name: 'Budget', isTitle: true, show: ({ budget }) => words(budget) },
                 { name: 'Used', isNumber: true, show: ({ budget, used }) => amount(budget, used) },
@@ -142,9 +145,12 @@ export function UsagePage({ project }: { project: Project }) {
   );
 }
 
-/** `requestBytes` -> `Request bytes` */
+/** Whether a budget says anything. */
+const isTold = ({ used, limit, refused }: BudgetUse): boolean => limit !== null || used > 0 || refused > 0;
+
 const amount = (budget: string, value: number): string => (/bytes$/i.test(budget) ? bytes(value) : number(value));
 
+/** `requestBytes` -> `Request bytes` */
 function words(name: string): string {
   const text = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return text.charAt(0).toUpperCase() + text.slice(1);

@@ -61,6 +61,8 @@ async function makeKey(page: Page, name: string): Promise<string> {
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByLabel('Name').fill(name);
   await page.getByRole('button', { name: 'Create key' }).click();
+  await page.locator('.secret').waitFor();
+  assert.equal(await page.getByRole('dialog').count(), 1, 'the form is gone');
   return await takeSecret(page);
 }
 
@@ -89,11 +91,11 @@ test('a key works until its networks are limited, and again when they are not', 
   const row = page.getByRole('row').filter({ hasText: name });
   const limitTo = async (networks: string) => {
     await choose(row, 'Change limits…');
-    await page.getByRole('dialog').getByLabel('Addresses').fill(networks);
+    await page.getByRole('dialog').getByLabel('IP addresses').fill(networks);
     await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
   };
   await limitTo('nowhere');
-  await page.getByRole('dialog').locator('.error').waitFor();
+  await page.getByText(/^not an IP address or a range such as .*: nowhere$/).waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   await limitTo('10.0.0.0/8');
   await row.getByText('10.0.0.0/8').waitFor();
