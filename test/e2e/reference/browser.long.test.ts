@@ -77,6 +77,20 @@ test('Enter opens the method of exactly this name, which is shown as a call of /
   await page.close();
 });
 
+test('the list at the side leads to each operation', { skip: missing ?? false }, async () => {
+  const { page, faults } = await visit('/docs', daemon.apiUrl);
+  const side = page.getByRole('navigation', { name: 'Operations' });
+  const { paths } = (await (await fetch(`${daemon.apiUrl}/docs/reference.json`)).json()) as Reference;
+  const count = Object.values(paths).flatMap((methods) => Object.keys(methods)).length;
+  assert.equal(await side.locator('a').count(), count);
+  await side.getByText('Webhooks', { exact: true }).click();
+  await side.getByRole('link', { name: 'Create a webhook', exact: true }).click();
+  await page.getByRole('region', { name: 'POST /v0/webhooks', exact: true }).waitFor();
+  assert.ok(!((await side.textContent()) ?? '').includes('[object'));
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
 test('a call is tried with a key, and the answer of this daemon is shown', { skip: missing ?? false }, async () => {
   const { page, faults } = await visit('/docs#tag/webhooks/GET/v0/webhooks', daemon.apiUrl);
   const answered = page.waitForResponse((response) => new URL(response.url()).pathname === '/v0/webhooks');

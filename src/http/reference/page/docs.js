@@ -19,7 +19,7 @@ function make(name, attributes = {}, ...children) {
     if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value === true ? '' : value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat(Number.POSITIVE_INFINITY).filter((child) => child !== null && child !== undefined));
   return made;
 }
 
@@ -534,7 +534,7 @@ function openSearch() {
           { role: 'option', id: `found-${index}`, onclick: () => go(one) },
           make('span', { class: `method ${one.method.toLowerCase()}` }, one.method),
           ` ${one.operation.summary} `,
-          make('small', {}, rpcNameOf(one.path) ?? one.path),
+          make('small', {}, rpcNameOf(one.path) === null ? one.path : one.tag),
         ),
       ),
     );
