@@ -357,7 +357,7 @@ function ForkCard({ fork, blocks }: { fork: Fork; blocks: readonly Block[] }) {
     if (rolledBack.has(blockhash)) return <Badge tone="good">rolled it back</Badge>;
     if (blocks.some((seen) => seen.blockhash === blockhash))
       return <Badge tone="info">has not seen the fork yet</Badge>;
-    return <span class="soft">had not released it yet</span>;
+    return <span class="soft">not among the last blocks that it remembers</span>;
   };
   return (
     <Card

@@ -196,7 +196,14 @@ interface SeenBlock {
   signatures: readonly string[] | null;
 }
 
+/** Of those that stand, and of those that were rolled back: a fork releases many at once. */
 const MAX_BLOCKS = 40;
+
+function newest(blocks: readonly SeenBlock[]): readonly SeenBlock[] {
+  const of = (isRolledBack: boolean) => blocks.filter((one) => one.isRolledBack === isRolledBack).slice(-MAX_BLOCKS);
+  const kept = new Set([...of(false), ...of(true)]);
+  return blocks.filter((one) => kept.has(one));
+}
 
 /** The last blocks that were released, with those that were taken back. */
 function createBlockWatch() {
@@ -209,7 +216,7 @@ function createBlockWatch() {
       for (const [at, one] of seen.entries())
         if (one.slot >= slot || (parent !== -1 && at > parent)) one.isRolledBack = true;
       const next = { slot, blockhash, isRolledBack: false, signatures: null };
-      seen = [...seen, next].slice(-MAX_BLOCKS);
+      seen = newest([...seen, next]);
     },
     /** Asks the chain for the transactions of blocks that it still has. */
     async readSignatures(chain: ChainReader): Promise<void> {
