@@ -177,11 +177,11 @@ function PaymentForm({ kind, view, onDone }: ActionProps & { kind: 'airdrop' | '
   );
 }
 
-function ForkForm({ view: { maxForkDepth }, onDone }: ActionProps) {
+function ForkForm({ view: { canFork, maxForkDepth }, onDone }: ActionProps) {
   const [depth, setDepth] = useState('2');
   const [drops, setDrops] = useState(false);
   const [error, setError] = useState<string>();
-  if (maxForkDepth === 0)
+  if (!canFork)
     return (
       <Notice tone="info" title="Every block of this chain is final at once, so that it never forks">
         <p>
@@ -197,7 +197,11 @@ function ForkForm({ view: { maxForkDepth }, onDone }: ActionProps) {
       onSubmit={async () => {
         const wanted = /^\d{1,5}$/.test(depth.trim()) ? Number(depth) : 0;
         const isGood = wanted >= 1 && wanted <= maxForkDepth;
-        setError(isGood ? undefined : `A number from 1 to ${maxForkDepth}: older blocks are final`);
+        setError(
+          isGood
+            ? undefined
+            : `A number from 1 to ${maxForkDepth}: older blocks are final, or from before the daemon was started`,
+        );
         if (!isGood) return;
         const report = await post<ForkAnswer>('/playground/fork', { depth: wanted, keepsTransactions: !drops });
         onDone({ ...report, kind: 'fork' });

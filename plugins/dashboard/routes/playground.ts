@@ -53,7 +53,8 @@ const block = Type.Object({
   signatures: orNull(Type.Array(Type.String(), { description: 'null: not known' })),
 });
 const view = Type.Object({
-  maxForkDepth: Type.Integer({ description: 'Blocks that a fork can drop; 0: the chain does not fork' }),
+  canFork: Type.Boolean({ description: 'false: every block is final at once' }),
+  maxForkDepth: Type.Integer({ description: 'Blocks that a fork can drop now' }),
   payer,
   blocks: Type.Array(block, { description: 'What the daemon released, newest first' }),
 });
@@ -131,9 +132,14 @@ export function createPlayground(context: PageContext, { chain, random }: Playgr
       async handler(request) {
         demandOperator(guard.enter(request));
         const local = localChain();
-        const { maxForkDepth, payer: from } = await told(local.call<LocalInfo>('local_info', [], CALL));
+        const info = await told(local.call<LocalInfo>('local_info', [], CALL));
         await watch.readSignatures(local);
-        return json({ maxForkDepth, payer: from, blocks: watch.blocks(local.status().finalizedSlot) });
+        return json({
+          canFork: info.maxForkDepth > 0,
+          maxForkDepth: Math.min(info.maxForkDepth, watch.maxForkDepth()),
+          payer: info.payer,
+          blocks: watch.blocks(local.status().finalizedSlot),
+        });
       },
     }),
     pay('airdrop'),
@@ -154,6 +160,12 @@ export function createPlayground(context: PageContext, { chain, random }: Playgr
         const session = guard.change(request);
         demandOperator(session);
         const { depth, keepsTransactions } = request.body;
+        localChain();
+        const most = watch.maxForkDepth();
+        if (depth > most)
+          throw new RequestError(400, `The daemon can follow a fork of at most ${most} blocks`, {
+            details: 'it has not released more since it was started, or does not remember them',
+          });
         const params = [{ depth, replay: keepsTransactions ? 'all' : 'none' }];
         const action = { name: 'fork', target: `${depth} blocks`, method: 'local_fork', params };
         return json(await act<ForkAnswer>(request, session, action));
@@ -197,7 +209,9 @@ interface SeenBlock {
 }
 
 /** Of those that stand, and of those that were rolled back: a fork releases many at once. */
-const MAX_BLOCKS = 40;
+const MAX_BLOCKS = 128;
+/** Blocks whose transactions are asked for at once. */
+const MAX_READ = 20;
 
 function newest(blocks: readonly SeenBlock[]): readonly SeenBlock[] {
   const of = (isRolledBack: boolean) => blocks.filter((one) => one.isRolledBack === isRolledBack).slice(-MAX_BLOCKS);
@@ -220,7 +234,9 @@ function createBlockWatch() {
     },
     /** Asks the chain for the transactions of blocks that it still has. */
     async readSignatures(chain: ChainReader): Promise<void> {
-      const unread = seen.filter(({ signatures, isRolledBack }) => signatures === null && !isRolledBack);
+      const unread = seen
+        .filter(({ signatures, isRolledBack }) => signatures === null && !isRolledBack)
+        .slice(-MAX_READ);
       await Promise.all(
         unread.map(async (one) => {
           const found = await chain
@@ -243,6 +259,8 @@ function createBlockWatch() {
         }),
       );
     },
+    /** Blocks that the daemon certainly can roll back: it knows the one below them. */
+    maxForkDepth: () => Math.max(0, seen.filter(({ isRolledBack }) => !isRolledBack).length - 1),
     /** Newest first. */
     blocks(finalizedSlot: number | null) {
       const stateOf = ({ slot, isRolledBack }: SeenBlock) =>
