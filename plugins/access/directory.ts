@@ -1,6 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { BlockList } from 'node:net';
 import { sql } from 'kysely';
+import type { LRUCache } from 'lru-cache';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { inList } from '../../src/lib/in-list.ts';
 import { ipFamily } from '../../src/lib/ip-family.ts';
@@ -82,40 +83,60 @@ interface ReadStart {
 /** Maximum number of cached unknown keys; in a separate cache, so that guesses cannot evict known keys. */
 const UNKNOWN_KEYS = 1_000;
 
-export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs }: DirectoryParts): Directory {
-  // Plus one, because the cache treats a start at 0 as missing, and a clock may start there.
-  const now = () => clock.monotonic() + 1;
-  const known = createLru<string, KnownKey>({ max: keyCacheSize, sizeCalculation: ({ weight }) => weight });
-  const unknown = createLru<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
-  const accounts = createLru<string, ProjectAccount>({
-    max: keyCacheSize,
-    // Keys that still have it are read again: changes of the project no longer reach it.
-    dispose(account) {
-      account.changedAt = Number.POSITIVE_INFINITY;
-    },
-  });
-  const asking = createSingleFlight<string, KnownKey>();
+/**
+ * Keys and projects as this process knows them. What is read is valid for `keyCacheMs`, or longer when a look at the store's changes found
+ * nothing. A read that began before a noticed change never counts as newer than it: `changes` numbers them.
+ */
+class KeyDirectory implements Directory {
+  private readonly parts: DirectoryParts;
+  private readonly keys: LRUCache<string, KnownKey>;
+  private readonly badKeys: LRUCache<string, true>;
+  private readonly accounts: LRUCache<string, ProjectAccount>;
+  private readonly asking = createSingleFlight<string, KnownKey>();
   /** Counts noticed changes: a read that began before one may have missed it. */
-  let changes = 0;
-  let reads = 0;
+  private changes = 0;
+  private reads = 0;
   /** Number of the last change of a project whose account was not cached. A new account starts with it. */
-  let otherChangedAt = 0;
+  private otherChangedAt = 0;
   /** Looks notice all changes after reads that began from here on. */
-  let lookedFrom = Number.POSITIVE_INFINITY;
+  private lookedFrom = Number.POSITIVE_INFINITY;
   /** Number in the store of the last change that a look found; null before the first look. */
-  let lastChange: number | null = null;
+  private lastChange: number | null = null;
   /** Start of the last look for changes. */
-  let lookedMs = Number.NEGATIVE_INFINITY;
-  let looking: Promise<void> | null = null;
+  private lookedMs = Number.NEGATIVE_INFINITY;
+  private looking: Promise<void> | null = null;
 
-  function accountOf(state: ProjectState, { revision, askedMs, number, askedAt }: ReadStart): ProjectAccount {
-    const account = accounts.get(state.projectId);
+  constructor(parts: DirectoryParts) {
+    this.parts = parts;
+    this.keys = createLru<string, KnownKey>({ max: parts.keyCacheSize, sizeCalculation: ({ weight }) => weight });
+    this.badKeys = createLru<string, true>({
+      max: UNKNOWN_KEYS,
+      ttl: parts.keyCacheMs,
+      ttlResolution: 0,
+      perf: { now: () => this.now() },
+    });
+    this.accounts = createLru<string, ProjectAccount>({
+      max: parts.keyCacheSize,
+      // Keys that still have it are read again: changes of the project no longer reach it.
+      dispose(account) {
+        account.changedAt = Number.POSITIVE_INFINITY;
+      },
+    });
+  }
+
+  // Plus one, because the cache treats a start at 0 as missing, and a clock may start there.
+  private now() {
+    return this.parts.clock.monotonic() + 1;
+  }
+
+  private accountOf(state: ProjectState, { revision, askedMs, number, askedAt }: ReadStart): ProjectAccount {
+    const account = this.accounts.get(state.projectId);
     if (account === undefined) {
-      const made = createAccount(state, clock.now());
+      const made = createAccount(state, this.parts.clock.now());
       made.readMs = askedMs;
       made.readNumber = number;
-      made.changedAt = otherChangedAt;
-      accounts.set(state.projectId, made);
+      made.changedAt = this.otherChangedAt;
+      this.accounts.set(state.projectId, made);
       return made;
     }
     // A later read, or a write, may have brought what this one missed: looks for changes do not find it again.
@@ -124,7 +145,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     account.readMs = askedMs;
     account.readNumber = number;
     // A write ran during the query: its result is newer.
-    if (account.revision === revision && isAtRest(account)) takeState(account, state, clock.now());
+    if (account.revision === revision && isAtRest(account)) takeState(account, state, this.parts.clock.now());
     else {
       account.limits = state.limits;
       account.isDisabled = state.isDisabled;
@@ -132,61 +153,65 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     return account;
   }
 
-  const asked = (revision: number | undefined): ReadStart => {
-    reads += 1;
-    return { revision, askedMs: clock.monotonic(), number: reads, askedAt: changes };
-  };
+  private asked(revision: number | undefined): ReadStart {
+    this.reads += 1;
+    return { revision, askedMs: this.parts.clock.monotonic(), number: this.reads, askedAt: this.changes };
+  }
 
   /** Whether the last look would have noticed a change. */
-  const isUnchanged = ({ askedAt, account }: KnownKey) => askedAt >= lookedFrom && askedAt >= account.changedAt;
+  private isUnchanged({ askedAt, account }: KnownKey) {
+    return askedAt >= this.lookedFrom && askedAt >= account.changedAt;
+  }
 
   /** When the store last had the key as it is here. */
-  function keyMs(key: KnownKey): number {
+  private keyMs(key: KnownKey): number {
     const { askedMs, askedAt, account } = key;
     if (askedAt < account.changedAt) return Number.NEGATIVE_INFINITY;
-    const ms = isUnchanged(key) ? Math.max(askedMs, lookedMs) : askedMs;
+    const ms = this.isUnchanged(key) ? Math.max(askedMs, this.lookedMs) : askedMs;
     return isMetered(account) ? Math.min(ms, account.readMs) : ms;
   }
 
   /** Notices what has changed since the last look. */
-  const look = () =>
-    (looking ??= lookOnce().finally(() => {
-      looking = null;
-    }));
-
-  async function lookOnce(): Promise<void> {
-    const startedMs = clock.monotonic();
-    const rows = await findChanges(store, lastChange);
-    if (lastChange === null) lookedFrom = ++changes;
-    else for (const { id } of rows) forget(id);
-    lastChange = rows[0]?.change_number ?? lastChange ?? 0;
-    lookedMs = startedMs;
+  private look(): Promise<void> {
+    this.looking ??= this.lookOnce().finally(() => {
+      this.looking = null;
+    });
+    return this.looking;
   }
 
-  function forget(projectId: string): void {
-    changes += 1;
-    const account = accounts.peek(projectId);
-    if (account === undefined) otherChangedAt = changes;
+  private async lookOnce(): Promise<void> {
+    const startedMs = this.parts.clock.monotonic();
+    const rows = await findChanges(this.parts.store, this.lastChange);
+    if (this.lastChange === null) this.lookedFrom = ++this.changes;
+    else for (const { id } of rows) this.forget(id);
+    this.lastChange = rows[0]?.change_number ?? this.lastChange ?? 0;
+    this.lookedMs = startedMs;
+  }
+
+  forget(projectId: string): void {
+    this.changes += 1;
+    const account = this.accounts.peek(projectId);
+    if (account === undefined) this.otherChangedAt = this.changes;
     else {
-      account.changedAt = changes;
+      account.changedAt = this.changes;
       account.readMs = Number.NEGATIVE_INFINITY;
     }
     // One of its keys may be new.
-    unknown.clear();
+    this.badKeys.clear();
   }
 
-  async function read(name: string): Promise<KnownKey> {
-    const start = asked(known.peek(name)?.account.revision);
+  private async read(name: string): Promise<KnownKey> {
+    const start = this.asked(this.keys.peek(name)?.account.revision);
     const { askedMs, askedAt } = start;
-    const found = await findKey(store, plans(), Buffer.from(name, 'base64'));
+    const found = await findKey(this.parts.store, this.parts.plans(), Buffer.from(name, 'base64'));
     if (found === null) {
-      known.delete(name);
-      if (keyCacheMs > 0) unknown.set(name, true);
+      this.keys.delete(name);
+      if (this.parts.keyCacheMs > 0) this.badKeys.set(name, true);
       throw new GateRefusal('bad-key');
     }
     const { keyId, rules, expiresAt, wallet, weight, project } = found;
     const { limits } = project.state;
-    const account = accountOf(project.state, start);
+    const account = this.accountOf(project.state, start);
     const { projectId } = account;
     const key: KnownKey = {
       name,
@@ -198,53 +223,60 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       weight,
       caller: { projectId, keyId, plan: limits.plan, wallet, budgets: limits.budgets },
     };
-    known.set(name, key);
+    this.keys.set(name, key);
     // Looks notice nothing before the first one: keys from before it are read once more.
-    if (lastChange === null && known.size > 1) look().catch(() => undefined);
+    if (this.lastChange === null && this.keys.size > 1) this.look().catch(() => undefined);
     return key;
   }
 
   /** Whether it is time for a refresh in the background, so that calls with busy keys never wait. */
-  const isOld = (ms: number) => clock.monotonic() > ms + keyCacheMs / 2;
-
-  async function refresh(name: string): Promise<KnownKey> {
-    const key = known.get(name);
-    if (key !== undefined && !(isMetered(key.account) && isOld(key.account.readMs))) {
-      await look();
-      if (isUnchanged(key)) return key;
-    }
-    return await read(name);
+  private isOld(ms: number) {
+    return this.parts.clock.monotonic() > ms + this.parts.keyCacheMs / 2;
   }
 
-  const ask = (name: string): Promise<KnownKey> => asking.run(name, () => refresh(name));
+  private async refresh(name: string): Promise<KnownKey> {
+    const key = this.keys.get(name);
+    if (key !== undefined && !(isMetered(key.account) && this.isOld(key.account.readMs))) {
+      await this.look();
+      if (this.isUnchanged(key)) return key;
+    }
+    return await this.read(name);
+  }
 
-  const isCurrent = (key: KnownKey) => clock.monotonic() <= keyMs(key) + keyCacheMs;
+  ask(name: string): Promise<KnownKey> {
+    return this.asking.run(name, () => this.refresh(name));
+  }
 
-  return {
-    known(name) {
-      const key = known.get(name);
-      if (key === undefined) {
-        if (unknown.has(name)) throw new GateRefusal('bad-key');
-        return undefined;
-      }
-      if (keyCacheMs === 0 || !isCurrent(key)) return undefined;
-      // An account stays as long as one of its keys.
-      accounts.get(key.account.projectId);
-      if (isOld(keyMs(key)) && asking.get(name) === undefined) void ask(name);
-      return key;
-    },
-    isCurrent,
-    isFamiliar: (name) => known.has(name),
-    ask,
-    project(id) {
-      const account = accounts.get(id);
-      if (account !== undefined && clock.monotonic() <= account.readMs + keyCacheMs) return account;
-      const start = asked(account?.revision);
-      return findProject(store, plans(), id).then((found) => (found === null ? null : accountOf(found.state, start)));
-    },
-    forget,
+  isCurrent(key: KnownKey) {
+    return this.parts.clock.monotonic() <= this.keyMs(key) + this.parts.keyCacheMs;
+  }
+
+  readonly known: Directory['known'] = (name) => {
+    const key = this.keys.get(name);
+    if (key === undefined) {
+      if (this.badKeys.has(name)) throw new GateRefusal('bad-key');
+      return undefined;
+    }
+    if (this.parts.keyCacheMs === 0 || !this.isCurrent(key)) return undefined;
+    // An account stays as long as one of its keys.
+    this.accounts.get(key.account.projectId);
+    if (this.isOld(this.keyMs(key)) && this.asking.get(name) === undefined) void this.ask(name);
+    return key;
+  };
+
+  readonly isFamiliar: Directory['isFamiliar'] = (name) => this.keys.has(name);
+
+  readonly project: Directory['project'] = (id) => {
+    const account = this.accounts.get(id);
+    if (account !== undefined && this.parts.clock.monotonic() <= account.readMs + this.parts.keyCacheMs) return account;
+    const start = this.asked(account?.revision);
+    return findProject(this.parts.store, this.parts.plans(), id).then((found) =>
+      found === null ? null : this.accountOf(found.state, start),
+    );
   };
 }
+
+export const createDirectory = (parts: DirectoryParts): Directory => new KeyDirectory(parts);
 
 /** The projects that changed after a number, or the newest one; the newest first. */
 async function findChanges(store: Store, after: number | null) {

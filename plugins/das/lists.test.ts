@@ -12,6 +12,7 @@ import type { KeptPage, ShownAsset } from './indexing/kept.ts';
 import { assetsByOwner } from './lists.ts';
 import { readQuestion } from './params.ts';
 import { keptText, keptTexts } from './read-assets.ts';
+import type { AccountSource } from './source.ts';
 
 const TOKENS = 400;
 
@@ -103,7 +104,10 @@ test('an owner of many tokens: a page reads no more mints than it needs, and all
     listsOf: async () => [],
     slot: async () => 1,
   } as unknown as AssetIndex;
-  const stored = { ...parts.source, isStored: () => true, isOfIndex: true };
+  const stored: AccountSource = Object.assign(Object.create(parts.source) as AccountSource, {
+    isStored: () => true,
+    isOfIndex: true,
+  });
   const question = readQuestion({ ownerAddress: encode32(owner), limit: 50 }, 'hosted');
   await assetsByOwner(question, { ...parts, index, source: stored });
   const [{ assets, others }] = pages as [KeptPage];

@@ -2,7 +2,7 @@ import { decode32, encode } from '../../src/lib/base58.ts';
 import { isPlainObject, parseVerbatim } from '../../src/lib/json.ts';
 import { type ChainReader, type Clock, CodedError, codeOf, RpcError } from '../../src/plugin/plugin.ts';
 import { OWN_WORK, tenantOf } from '../../src/ports/access.ts';
-import { createSemaphore } from '../../src/runtime/semaphore.ts';
+import { createSemaphore, type Semaphore } from '../../src/runtime/semaphore.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { editionAddress, metadataAddress } from '../../src/solana/addresses.ts';
 import { isOfTheNode, meaningOfRefusal } from '../../src/solana/node-errors.ts';
@@ -131,173 +131,221 @@ interface SourceOptions {
   readonly atLeast?: number;
 }
 
+interface SourceParts extends Required<SourceOptions> {
+  readonly chain: ChainReader;
+  readonly config: DasConfig;
+  /** Of the request. */
+  readonly signal: AbortSignal;
+  readonly lacked: LackedMethods;
+}
+
 /**
  * Calls after the first ask for a node that is at least as far as the one that answered before, so that what belongs together is not read
  * from an older state.
  */
-export function createSource(
-  chain: ChainReader,
-  config: DasConfig,
-  signal: AbortSignal,
-  lacked: LackedMethods,
-  { commitment = 'confirmed', atLeast = 0 }: SourceOptions = {},
-): AccountSource {
-  // Limits the upstream calls of one request.
-  const semaphore = createSemaphore({ concurrency: config.upstreamConcurrency });
-  const readAt = new Map<string, number>();
-  let slot = 0;
-  let newest = atLeast;
+class ChainSource implements AccountSource {
+  private readonly parts: SourceParts;
+  /** Limits the upstream calls of one request. */
+  private readonly semaphore: Semaphore;
+  /** The slot of an account's answer. */
+  private readonly readAt = new Map<string, number>();
+  /** The oldest slot of an answer; 0 before the first. */
+  private lowest = 0;
 
-  async function call<T>(method: string, params: readonly unknown[]): Promise<T> {
-    const options = { signal, tenant: tenantOf(signal), timeoutMs: config.upstreamTimeoutMs };
+  /** The newest slot of an answer: the next one comes from a node that is as far. */
+  private newest: number;
+  readonly isOfIndex = false;
+  readonly places = placesOf;
+
+  constructor(parts: SourceParts) {
+    this.parts = parts;
+    this.semaphore = createSemaphore({ concurrency: parts.config.upstreamConcurrency });
+    this.newest = parts.atLeast;
+  }
+
+  private async call<T>(method: string, params: readonly unknown[]): Promise<T> {
+    const options = {
+      signal: this.parts.signal,
+      tenant: tenantOf(this.parts.signal),
+      timeoutMs: this.parts.config.upstreamTimeoutMs,
+    };
     try {
-      return await semaphore.run(() => chain.call<T>(method, params, options), { signal, group: OWN_WORK.id });
+      return await this.semaphore.run(() => this.parts.chain.call<T>(method, params, options), {
+        signal: this.parts.signal,
+        group: OWN_WORK.id,
+      });
     } catch (cause) {
-      throw refusal(method, cause, signal);
+      throw refusal(method, cause, this.parts.signal);
     }
   }
 
-  async function slotted<T>(method: string, first: readonly unknown[], options: object): Promise<T> {
-    return (await withSlot<T>(method, first, options)).value;
+  private async slotted<T>(method: string, first: readonly unknown[], options: object): Promise<T> {
+    return (await this.withSlot<T>(method, first, options)).value;
   }
 
-  async function withSlot<T>(method: string, first: readonly unknown[], options: object): Promise<Answered<T>> {
-    const minContextSlot = newest === 0 ? {} : { minContextSlot: newest };
-    const answer = await call<Slotted<T> | null>(method, [...first, { commitment, ...options, ...minContextSlot }]);
+  private async withSlot<T>(method: string, first: readonly unknown[], options: object): Promise<Answered<T>> {
+    const minContextSlot = this.newest === 0 ? {} : { minContextSlot: this.newest };
+    const answer = await this.call<Slotted<T> | null>(method, [
+      ...first,
+      { commitment: this.parts.commitment, ...options, ...minContextSlot },
+    ]);
     const at = answer?.context?.slot;
-    if (answer === null || at === undefined) throw refusal(method, wrongForm(method), signal);
+    if (answer === null || at === undefined) throw refusal(method, wrongForm(method), this.parts.signal);
     // An index must not be written from an older state, whatever a node makes of `minContextSlot`.
-    if (at < atLeast) throw refusal(method, olderThanAsked(method), signal);
-    slot = slot === 0 ? at : Math.min(slot, at);
-    newest = Math.max(newest, at);
+    if (at < this.parts.atLeast) throw refusal(method, olderThanAsked(method), this.parts.signal);
+    this.lowest = this.lowest === 0 ? at : Math.min(this.lowest, at);
+    this.newest = Math.max(this.newest, at);
     return { at, value: answer.value };
   }
 
-  async function keyed(method: string, first: readonly unknown[], options: object): Promise<KeyedAccount[]> {
-    const { at, value } = await withSlot<readonly { readonly pubkey: string; readonly account: NodeAccount }[]>(
+  private async keyed(method: string, first: readonly unknown[], options: object): Promise<KeyedAccount[]> {
+    const { at, value } = await this.withSlot<readonly { readonly pubkey: string; readonly account: NodeAccount }[]>(
       method,
       first,
       { encoding: 'base64', ...options },
     );
     return value.map(({ pubkey, account }) => {
-      readAt.set(pubkey, at);
+      this.readAt.set(pubkey, at);
       return { address: pubkey, account: rawOf(account) };
     });
   }
 
-  async function passOn(method: string, params: unknown): Promise<unknown> {
-    if (lacked.has(method)) return null;
+  async passOn(method: string, params: unknown): Promise<unknown> {
+    if (this.parts.lacked.has(method)) return null;
     try {
-      const options = { signal, tenant: tenantOf(signal), timeoutMs: config.upstreamTimeoutMs };
-      const ask = () => chain.callText(method, params as readonly unknown[], options);
+      const options = {
+        signal: this.parts.signal,
+        tenant: tenantOf(this.parts.signal),
+        timeoutMs: this.parts.config.upstreamTimeoutMs,
+      };
+      const ask = () => this.parts.chain.callText(method, params as readonly unknown[], options);
       // It shows documents of other people, whose numbers are answered as they are.
-      return parseVerbatim(await semaphore.run(ask, { signal, group: OWN_WORK.id }));
+      return parseVerbatim(await this.semaphore.run(ask, { signal: this.parts.signal, group: OWN_WORK.id }));
     } catch (cause) {
       const meaning = meaningOfRefusal(cause);
       // A plain node does not have the method, and a DAS API reports an unknown asset as an error.
-      if (meaning === 'not-offered') lacked.add(method);
-      else if (meaning === null || isOfTheNode(meaning)) throw refusal(method, cause, signal);
+      if (meaning === 'not-offered') this.parts.lacked.add(method);
+      else if (meaning === null || isOfTheNode(meaning)) throw refusal(method, cause, this.parts.signal);
       return null;
     }
   }
 
-  return {
-    passOn,
-    async assetsElsewhere(ids, displayOptions) {
-      if (ids.length === 0) return new Map();
-      const answer =
-        ids.length === 1
-          ? [await passOn('getAsset', { id: ids[0], displayOptions })]
-          : await passOn('getAssetBatch', { ids, displayOptions });
-      const found = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
-      // Some leave out what they do not know, so the place says nothing.
-      return new Map(
-        found.flatMap((asset) =>
-          isPlainObject(asset) && typeof asset['id'] === 'string' ? [[asset['id'], asset] as const] : [],
-        ),
-      );
-    },
-    get slot() {
-      return slot;
-    },
-    slotOf: (address) => readAt.get(address) ?? 0,
-    lastAccounts: async () => new Map(),
-    createdTime: () => null,
-    isStored: () => false,
-    isOfIndex: false,
-    places: placesOf,
-    async accounts(keys) {
-      const distinct = [...new Set(keys)];
-      const chunks: string[][] = [];
-      for (let at = 0; at < distinct.length; at += ACCOUNTS_PER_CALL)
-        chunks.push(distinct.slice(at, at + ACCOUNTS_PER_CALL));
-      const read = await Promise.all(
-        chunks.map(async (chunk) => {
-          const options = { encoding: 'base64' };
-          const { at, value } = await withSlot<readonly (NodeAccount | null)[]>(
-            'getMultipleAccounts',
-            [chunk],
-            options,
-          );
-          for (const key of chunk) readAt.set(key, at);
-          return value;
-        }),
-      );
-      const all = read.flat();
-      return new Map(distinct.map((key, at) => [key, all[at] == null ? null : rawOf(all[at])]));
-    },
-    async ofOwner(owner) {
-      const programs = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM];
-      const lists = await Promise.all(
-        programs.map((programId) => keyed('getTokenAccountsByOwner', [owner, { programId }], {})),
-      );
-      return lists.flat();
-    },
-    async ofMint(mint, program) {
-      const filters = [
-        { memcmp: { offset: MINT_AT, bytes: mint } },
-        // Accounts of Token-2022 have any size from this on.
-        ...(program === TOKEN_PROGRAM ? [{ dataSize: 165 }] : []),
-      ];
-      return await keyed('getProgramAccounts', [program], { filters, withContext: true });
-    },
-    async ofProgram(program, wanted, slice) {
-      const filters = wanted.map((one) =>
-        'dataSize' in one ? one : { memcmp: { offset: one.offset, bytes: encode(one.bytes) } },
-      );
-      const dataSlice = slice === undefined ? {} : { dataSlice: slice };
-      return await keyed('getProgramAccounts', [program], { filters, withContext: true, ...dataSlice });
-    },
-    lamports: (owner) => slotted<number>('getBalance', [owner], {}),
-    async firstTransaction(address) {
-      let oldest: string | null = null;
-      for (let pages = 0; pages < MAX_PAGES; pages += 1) {
-        const before = oldest === null ? {} : { before: oldest };
-        const found: readonly { readonly signature: string }[] = await call('getSignaturesForAddress', [
-          address,
-          { commitment, limit: SIGNATURES_PER_CALL, ...before },
-        ]);
-        oldest = found.at(-1)?.signature ?? oldest;
-        if (found.length < SIGNATURES_PER_CALL) break;
-      }
-      if (oldest === null) return [];
-      const transaction = await call<NodeTransaction | null>('getTransaction', [
-        oldest,
-        { commitment, encoding: 'json', maxSupportedTransactionVersion: 1 },
+  readonly assetsElsewhere: AccountSource['assetsElsewhere'] = async (ids, displayOptions) => {
+    if (ids.length === 0) return new Map();
+    const answer =
+      ids.length === 1
+        ? [await this.passOn('getAsset', { id: ids[0], displayOptions })]
+        : await this.passOn('getAssetBatch', { ids, displayOptions });
+    const found = Array.isArray(answer) ? (answer as readonly unknown[]) : [];
+    // Some leave out what they do not know, so the place says nothing.
+    return new Map(
+      found.flatMap((asset) =>
+        isPlainObject(asset) && typeof asset['id'] === 'string' ? [[asset['id'], asset] as const] : [],
+      ),
+    );
+  };
+
+  get slot(): number {
+    return this.lowest;
+  }
+
+  readonly slotOf: AccountSource['slotOf'] = (address) => this.readAt.get(address) ?? 0;
+
+  readonly lastAccounts: AccountSource['lastAccounts'] = async () => new Map();
+
+  createdTime(): number | null {
+    return null;
+  }
+
+  isStored(): boolean {
+    return false;
+  }
+
+  readonly accounts: AccountSource['accounts'] = async (keys) => {
+    const distinct = [...new Set(keys)];
+    const chunks: string[][] = [];
+    for (let at = 0; at < distinct.length; at += ACCOUNTS_PER_CALL)
+      chunks.push(distinct.slice(at, at + ACCOUNTS_PER_CALL));
+    const read = await Promise.all(
+      chunks.map(async (chunk) => {
+        const options = { encoding: 'base64' };
+        const { at, value } = await this.withSlot<readonly (NodeAccount | null)[]>(
+          'getMultipleAccounts',
+          [chunk],
+          options,
+        );
+        for (const key of chunk) this.readAt.set(key, at);
+        return value;
+      }),
+    );
+    const all = read.flat();
+    return new Map(distinct.map((key, at) => [key, all[at] == null ? null : rawOf(all[at])]));
+  };
+
+  readonly ofOwner: AccountSource['ofOwner'] = async (owner) => {
+    const programs = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM];
+    const lists = await Promise.all(
+      programs.map((programId) => this.keyed('getTokenAccountsByOwner', [owner, { programId }], {})),
+    );
+    return lists.flat();
+  };
+
+  readonly ofMint: AccountSource['ofMint'] = async (mint, program) => {
+    const filters = [
+      { memcmp: { offset: MINT_AT, bytes: mint } },
+      // Accounts of Token-2022 have any size from this on.
+      ...(program === TOKEN_PROGRAM ? [{ dataSize: 165 }] : []),
+    ];
+    return await this.keyed('getProgramAccounts', [program], { filters, withContext: true });
+  };
+
+  readonly ofProgram: AccountSource['ofProgram'] = async (program, wanted, slice) => {
+    const filters = wanted.map((one) =>
+      'dataSize' in one ? one : { memcmp: { offset: one.offset, bytes: encode(one.bytes) } },
+    );
+    const dataSlice = slice === undefined ? {} : { dataSlice: slice };
+    return await this.keyed('getProgramAccounts', [program], { filters, withContext: true, ...dataSlice });
+  };
+
+  readonly lamports: AccountSource['lamports'] = (owner) => this.slotted<number>('getBalance', [owner], {});
+
+  readonly firstTransaction: AccountSource['firstTransaction'] = async (address) => {
+    let oldest: string | null = null;
+    for (let pages = 0; pages < MAX_PAGES; pages += 1) {
+      const before = oldest === null ? {} : { before: oldest };
+      const found: readonly { readonly signature: string }[] = await this.call('getSignaturesForAddress', [
+        address,
+        { commitment: this.parts.commitment, limit: SIGNATURES_PER_CALL, ...before },
       ]);
-      const { writable = [], readonly = [] } = transaction?.meta?.loadedAddresses ?? {};
-      return [...(transaction?.transaction.message.accountKeys ?? []), ...writable, ...readonly];
-    },
-    async largest(mint) {
-      const found = await slotted<readonly { readonly address: string; readonly amount: string }[]>(
-        'getTokenLargestAccounts',
-        [mint],
-        {},
-      );
-      return mostHeld(found.map(({ address, amount }) => [address, BigInt(amount)]));
-    },
+      oldest = found.at(-1)?.signature ?? oldest;
+      if (found.length < SIGNATURES_PER_CALL) break;
+    }
+    if (oldest === null) return [];
+    const transaction = await this.call<NodeTransaction | null>('getTransaction', [
+      oldest,
+      { commitment: this.parts.commitment, encoding: 'json', maxSupportedTransactionVersion: 1 },
+    ]);
+    const { writable = [], readonly = [] } = transaction?.meta?.loadedAddresses ?? {};
+    return [...(transaction?.transaction.message.accountKeys ?? []), ...writable, ...readonly];
+  };
+
+  readonly largest: AccountSource['largest'] = async (mint) => {
+    const found = await this.slotted<readonly { readonly address: string; readonly amount: string }[]>(
+      'getTokenLargestAccounts',
+      [mint],
+      {},
+    );
+    return mostHeld(found.map(({ address, amount }) => [address, BigInt(amount)]));
   };
 }
+
+export const createSource = (
+  chain: ChainReader,
+  config: DasConfig,
+  signal: AbortSignal,
+  lacked: LackedMethods,
+  { commitment = 'confirmed', atLeast = 0 }: SourceOptions = {},
+): AccountSource => new ChainSource({ chain, config, signal, lacked, commitment, atLeast });
 
 /** An upstream may get the method, or another one may be configured. */
 const LACKED_MS = 300_000;

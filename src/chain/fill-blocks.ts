@@ -6,7 +6,7 @@ import type { ChainId, ChainSource } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Store } from '../ports/store.ts';
 import type { Log } from '../ports/telemetry.ts';
-import { createWakeup } from '../runtime/waiting.ts';
+import { createWakeup, type Wakeup } from '../runtime/waiting.ts';
 import { prepareBlock } from './commit.ts';
 import { type BlockPosition, decide } from './cursor.ts';
 import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher, type KeptFirst } from './fetch.ts';
@@ -91,7 +91,7 @@ export async function fillBlocks(
   const signal = AbortSignal.any([options.signal, over.signal]);
   // Each fetch and wait of the fill listens to it.
   setMaxListeners(0, signal);
-  const piece = createPiece({ ...options, signal }, gap, end, members);
+  const piece = new GapPiece({ ...options, signal, gap, end, members });
   const { clock, follow } = options;
   let actedAt = clock.monotonic();
   try {
@@ -119,161 +119,217 @@ function pressureOf(members: readonly FillMember[]): string | null {
   return null;
 }
 
-function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members: readonly FillMember[]) {
-  const { source, follow, clock, random, signal, store, chain, exclusive } = options;
-  const ask = { commitment: 'finalized', signal } as const;
-  const wake = createWakeup(clock);
-  const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
-  let fills: readonly GapFill[] = members.map(({ fill }) => fill);
-  let position: BlockPosition | null = fills[0]?.position ?? null;
-  // Where single transactions were applied instead of blocks, all blocks are read.
-  if (position?.blockhash === '') position = null;
+interface PieceParts extends FillOptions {
+  readonly gap: GapRecord;
+  readonly end: GapEnd;
+  readonly members: readonly FillMember[];
+}
+
+/**
+ * The part of a gap that some processors fill together, block by block: `position` is the last block that all of them have, and moves only in
+ * the transaction that stored the next one. A block is applied when its child names it, so the first block behind the gap proves the last.
+ */
+class GapPiece {
+  private readonly parts: PieceParts;
+  private readonly ask: { readonly commitment: 'finalized'; readonly signal: AbortSignal };
+  private readonly wake: Wakeup;
+  private readonly buffer: BlockBuffer;
+  private fills: readonly GapFill[];
+  private position: BlockPosition | null;
+  private readonly startedTo: number;
+  /** Where others stand: there they go on together. */
+  private readonly meetAt: ReadonlySet<number>;
+  private listedTo: number;
+  private readonly contradictions = new Map<number, number>();
+  private readonly fetcher: Fetcher;
+
+  constructor(parts: PieceParts) {
+    this.parts = parts;
+    const { source, follow, clock, random, signal } = parts;
+    this.ask = { commitment: 'finalized', signal };
+    this.wake = createWakeup(clock);
+    this.buffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
+    this.fills = parts.members.map(({ fill }) => fill);
+    this.position = this.fills[0]?.position ?? null;
+    // Where single transactions were applied instead of blocks, all blocks are read.
+    if (this.position?.blockhash === '') this.position = null;
+    this.startedTo = this.doneTo();
+    const own = new Set(parts.members.map(({ fill }) => fill.name));
+    this.meetAt = new Set(
+      parts.gap.fills.flatMap(({ name, isDone, position: at }) =>
+        own.has(name) || isDone || at === null ? [] : [at.slot],
+      ),
+    );
+    this.listedTo = this.doneTo();
+    this.fetcher = createFetcher({
+      source,
+      buffer: this.buffer,
+      clock,
+      random,
+      signal,
+      commitment: () => 'finalized',
+      ...(parts.forget === undefined ? {} : { forget: parts.forget }),
+      concurrency: parts.concurrency,
+      releasedSlot: () => this.doneTo(),
+      wake: this.wake.wake,
+      count: () => {},
+    });
+  }
+
   /** Everything up to here is done, with or without blocks. */
-  const doneTo = () => position?.slot ?? gap.fromSlot - 1;
-  const startedTo = doneTo();
-  const own = new Set(members.map(({ fill }) => fill.name));
-  const meetAt = new Set(
-    gap.fills.flatMap(({ name, isDone, position: at }) => (own.has(name) || isDone || at === null ? [] : [at.slot])),
-  );
-  let listedTo = doneTo();
-  const contradictions = new Map<number, number>();
-  const fetcher: Fetcher = createFetcher({
-    source,
-    buffer,
-    clock,
-    random,
-    signal,
-    commitment: () => 'finalized',
-    ...(options.forget === undefined ? {} : { forget: options.forget }),
-    concurrency: options.concurrency,
-    releasedSlot: doneTo,
-    wake: wake.wake,
-    count: () => {},
-  });
+  private doneTo() {
+    return this.position?.slot ?? this.parts.gap.fromSlot - 1;
+  }
 
   /** Whether there was progress. */
-  async function list(): Promise<boolean> {
-    const available = Math.min(await source.firstAvailable(signal), source.firstKept());
-    const from = Math.max(listedTo + 1, available);
-    const to = Math.min(end.parentSlot, from + follow.window - 1);
+  private async list(): Promise<boolean> {
+    const available = Math.min(
+      await this.parts.source.firstAvailable(this.parts.signal),
+      this.parts.source.firstKept(),
+    );
+    const from = Math.max(this.listedTo + 1, available);
+    const to = Math.min(this.parts.end.parentSlot, from + this.parts.follow.window - 1);
     // One block alone is none: its child may be behind a long stretch without blocks.
-    const hasWork = buffer.size > 1 || fetcher.openBelow(from);
-    if (to < from || (hasWork && from > doneTo() + follow.window)) return false;
-    for (const slot of await source.produced(from, to, ask)) if (slot > doneTo() && slot <= to) fetcher.want(slot);
-    listedTo = to;
+    const hasWork = this.buffer.size > 1 || this.fetcher.openBelow(from);
+    if (to < from || (hasWork && from > this.doneTo() + this.parts.follow.window)) return false;
+    for (const slot of await this.parts.source.produced(from, to, this.ask))
+      if (slot > this.doneTo() && slot <= to) this.fetcher.want(slot);
+    this.listedTo = to;
     return true;
   }
 
   /** Null while it is not known whether there is an end to come to. */
-  function ending(): 'here' | 'beyond' | null {
-    const cursor = position ?? gap.below;
-    if (cursor === null) return end.parentSlot < gap.fromSlot ? 'here' : null;
-    if (cursor.slot < end.parentSlot) return null;
-    return cursor.slot === end.parentSlot && cursor.blockhash === end.previousBlockhash ? 'here' : 'beyond';
+  private ending(): 'here' | 'beyond' | null {
+    const cursor = this.position ?? this.parts.gap.below;
+    if (cursor === null) return this.parts.end.parentSlot < this.parts.gap.fromSlot ? 'here' : null;
+    if (cursor.slot < this.parts.end.parentSlot) return null;
+    return cursor.slot === this.parts.end.parentSlot && cursor.blockhash === this.parts.end.previousBlockhash
+      ? 'here'
+      : 'beyond';
   }
 
-  async function finish(): Promise<BlocksOutcome> {
-    const slots = gap.toSlot - doneTo();
-    const isFilled = await exclusive(() => store.write((tx) => finishFills(tx, gap, fills, clock.now())));
-    options.filled({ blocks: 0, slots });
+  private async finish(): Promise<BlocksOutcome> {
+    const slots = this.parts.gap.toSlot - this.doneTo();
+    const isFilled = await this.parts.exclusive(() =>
+      this.parts.store.write((tx) => finishFills(tx, this.parts.gap, this.fills, this.parts.clock.now())),
+    );
+    this.parts.filled({ blocks: 0, slots });
     return { kind: isFilled ? 'filled' : 'more' };
   }
 
-  async function apply(): Promise<'acted' | 'idle'> {
-    const { block, upstream } = buffer.first()!;
+  private async apply(): Promise<'acted' | 'idle'> {
+    const { block, upstream } = this.buffer.first()!;
     // Linked only to its child: both may be of another chain.
-    const isUnlinked = position === null && gap.below === null;
-    if (isUnlinked && !(await source.confirmChain(signal))) return 'idle';
-    if (source.outOfService().includes(upstream)) {
-      fetcher.again(block.slot, upstream);
+    const isUnlinked = this.position === null && this.parts.gap.below === null;
+    if (isUnlinked && !(await this.parts.source.confirmChain(this.parts.signal))) return 'idle';
+    if (this.parts.source.outOfService().includes(upstream)) {
+      this.fetcher.again(block.slot, upstream);
       return 'idle';
     }
     const to = { slot: block.slot, blockhash: block.blockhash };
     await prepareBlock(
-      members.map(({ processor }) => processor),
+      this.parts.members.map(({ processor }) => processor),
       block,
-      chain,
+      this.parts.chain,
     );
-    await exclusive(async () => {
-      const { ledger } = options;
-      if (typeof ledger === 'object' && ledger.keeps(block.slot)) await ledger.append(block);
-      await store.write(async (tx) => {
-        await moveFills(tx, gap, fills, to);
-        for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
+    await this.parts
+      .exclusive(async () => {
+        const { ledger } = this.parts;
+        if (typeof ledger === 'object' && ledger.keeps(block.slot)) await ledger.append(block);
+        await this.parts.store.write(async (tx) => {
+          await moveFills(tx, this.parts.gap, this.fills, to);
+          for (const { processor } of this.parts.members)
+            await processor.apply(tx, block, this.parts.chain, { isFinal: true });
+        });
+      })
+      .catch((error: unknown) => {
+        // The next attempt fetches the block again.
+        this.parts.forget?.(block.slot);
+        throw error;
       });
-    }).catch((error: unknown) => {
-      // The next attempt fetches the block again.
-      options.forget?.(block.slot);
-      throw error;
-    });
-    options.filled({ blocks: 1, slots: block.slot - doneTo() });
-    position = to;
-    fills = fills.map((fill) => ({ ...fill, position: to }));
-    buffer.remove(block.slot);
+    this.parts.filled({ blocks: 1, slots: block.slot - this.doneTo() });
+    this.position = to;
+    this.fills = this.fills.map((fill) => ({ ...fill, position: to }));
+    this.buffer.remove(block.slot);
     return 'acted';
   }
 
-  const stuckAt = (slot: number, reason: string): BlocksOutcome =>
-    slot === end.parentSlot ? { kind: 'false-end', reason } : { kind: 'stuck', reason };
+  private stuckAt(slot: number, reason: string): BlocksOutcome {
+    return slot === this.parts.end.parentSlot ? { kind: 'false-end', reason } : { kind: 'stuck', reason };
+  }
 
-  function again(slots: readonly number[]): BlocksOutcome | 'idle' {
+  private again(slots: readonly number[]): BlocksOutcome | 'idle' {
     for (const slot of slots) {
-      const count = (contradictions.get(slot) ?? 0) + 1;
-      contradictions.set(slot, count);
+      const count = (this.contradictions.get(slot) ?? 0) + 1;
+      this.contradictions.set(slot, count);
       if (count > MAX_CONTRADICTIONS)
-        return stuckAt(slot, `the upstreams contradict each other about the block at slot ${slot}`);
-      fetcher.again(slot, buffer.get(slot)?.upstream ?? '');
+        return this.stuckAt(slot, `the upstreams contradict each other about the block at slot ${slot}`);
+      this.fetcher.again(slot, this.buffer.get(slot)?.upstream ?? '');
     }
     return 'idle';
   }
 
-  function need(slot: number): BlocksOutcome | 'idle' {
-    const wanted = fetcher.need(slot);
-    fetcher.pump();
-    const next = buffer.first()?.block ?? null;
-    if (fetcher.isPruned(slot)) {
-      if (fetcher.openBelow(slot)) return 'idle';
+  private need(slot: number): BlocksOutcome | 'idle' {
+    const wanted = this.fetcher.need(slot);
+    this.fetcher.pump();
+    const next = this.buffer.first()?.block ?? null;
+    if (this.fetcher.isPruned(slot)) {
+      if (this.fetcher.openBelow(slot)) return 'idle';
       const { parentSlot, previousBlockhash } = next ?? {};
       const isSplit = next !== null && parentSlot === slot && previousBlockhash !== undefined;
       return { kind: 'pruned', slot, first: isSplit ? { slot: next.slot, parentSlot: slot, previousBlockhash } : null };
     }
     if (wanted.deniedRounds === 0) return 'idle';
     wanted.deniedRounds = 0;
-    const named = next !== null && next.parentSlot === slot ? next : (buffer.after(next?.slot ?? -1)?.block ?? null);
-    if (named?.parentSlot === slot) return again([named.slot]);
-    return stuckAt(slot, `the block at slot ${slot} exists and no upstream has it`);
+    const named =
+      next !== null && next.parentSlot === slot ? next : (this.buffer.after(next?.slot ?? -1)?.block ?? null);
+    if (named?.parentSlot === slot) return this.again([named.slot]);
+    return this.stuckAt(slot, `the block at slot ${slot} exists and no upstream has it`);
   }
 
-  function act(verdict: FillVerdict): Promise<'acted' | 'idle'> | BlocksOutcome | 'idle' {
-    if (verdict.kind === 'apply') return apply();
-    if (verdict.kind === 'again') return again(verdict.slots);
-    if (verdict.kind === 'need') return need(verdict.slot);
+  private act(verdict: FillVerdict): Promise<'acted' | 'idle'> | BlocksOutcome | 'idle' {
+    if (verdict.kind === 'apply') return this.apply();
+    if (verdict.kind === 'again') return this.again(verdict.slots);
+    if (verdict.kind === 'need') return this.need(verdict.slot);
     // Nothing that is listed can be the child: the last block of the gap is above it in any case.
-    if (listedTo >= end.parentSlot && !fetcher.openBelow(end.parentSlot)) return need(end.parentSlot);
+    if (this.listedTo >= this.parts.end.parentSlot && !this.fetcher.openBelow(this.parts.end.parentSlot))
+      return this.need(this.parts.end.parentSlot);
     return 'idle';
   }
 
-  async function step(): Promise<BlocksOutcome | 'acted' | 'idle'> {
-    const at = ending();
-    if (at === 'here') return await finish();
+  async step(): Promise<BlocksOutcome | 'acted' | 'idle'> {
+    const at = this.ending();
+    if (at === 'here') return await this.finish();
     if (at === 'beyond')
-      return { kind: 'mismatch', reason: `its blocks do not lead to the block at slot ${end.slot} behind it` };
+      return {
+        kind: 'mismatch',
+        reason: `its blocks do not lead to the block at slot ${this.parts.end.slot} behind it`,
+      };
     // Others continue from here: together, so that each block is fetched once.
-    if (doneTo() - startedTo >= follow.maxGapSlots || (doneTo() > startedTo && meetAt.has(doneTo())))
+    if (
+      this.doneTo() - this.startedTo >= this.parts.follow.maxGapSlots ||
+      (this.doneTo() > this.startedTo && this.meetAt.has(this.doneTo()))
+    )
       return { kind: 'more' };
-    buffer.dropThrough(doneTo());
-    fetcher.dropThrough(doneTo());
-    const hasListed = await list();
-    fetcher.pump();
-    const next = buffer.first()?.block ?? null;
-    const child = next === null ? null : (buffer.after(next.slot)?.block ?? null);
-    const cursor = position ?? gap.below;
+    this.buffer.dropThrough(this.doneTo());
+    this.fetcher.dropThrough(this.doneTo());
+    const hasListed = await this.list();
+    this.fetcher.pump();
+    const next = this.buffer.first()?.block ?? null;
+    const child = next === null ? null : (this.buffer.after(next.slot)?.block ?? null);
+    const cursor = this.position ?? this.parts.gap.below;
     if (hasListed) return 'acted';
-    if (next === null && fetcher.openBelow(end.parentSlot)) return 'idle';
-    return await act(judgeFill({ cursor, fromSlot: gap.fromSlot, end, next, child }));
+    if (next === null && this.fetcher.openBelow(this.parts.end.parentSlot)) return 'idle';
+    return await this.act(judgeFill({ cursor, fromSlot: this.parts.gap.fromSlot, end: this.parts.end, next, child }));
   }
 
-  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
+  wait(): Promise<void> {
+    return this.wake.sleep(this.parts.follow.pollMs, this.parts.signal);
+  }
+
+  settled(): Promise<void> {
+    return this.fetcher.settled();
+  }
 }
 
 interface FillSituation {

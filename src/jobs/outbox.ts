@@ -38,15 +38,23 @@ const ROLL_BACK = sqlChange(OUTBOX['roll back']);
 const FORKED = sqlChange(OUTBOX['give back, rolled back']);
 
 /** The outbox as its owners, the plugins, use it. `wake` is called after commits that make rows due. */
-export function createOutbox(options: {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly wake: () => void;
-}): Outbox {
-  const { store, clock, wake } = options;
+class StoredOutbox implements Outbox {
+  private readonly options: {
+    readonly store: Store;
+    readonly clock: Clock;
+    readonly wake: () => void;
+  };
+
+  constructor(options: {
+    readonly store: Store;
+    readonly clock: Clock;
+    readonly wake: () => void;
+  }) {
+    this.options = options;
+  }
 
   /** Changes rows that match and are in a state in which the event may come, oldest first. */
-  async function update(
+  private async update(
     tx: StoreTx,
     change: OutboxChange,
     event: keyof typeof CHANGES,
@@ -72,161 +80,185 @@ export function createOutbox(options: {
       .where('state', 'in', states)
       .executeTakeFirst();
     const changed = Number(numUpdatedRows);
-    if (changed > 0 && to === 'pending') tx.onCommit(wake);
+    if (changed > 0 && to === 'pending') tx.onCommit(this.options.wake);
     return changed;
   }
 
-  return {
-    async list(filter, { beforeId, afterId, limit = DEFAULT_PAGE, tx } = {}) {
-      let query = select(jobTables(tx?.db ?? store.read), filter).selectAll();
-      if (beforeId !== undefined) query = query.where('id', '<', beforeId);
-      if (afterId !== undefined) query = query.where('id', '>', afterId);
-      const rows = await query
-        .orderBy('id', afterId === undefined ? 'desc' : 'asc')
-        .limit(Math.min(Math.max(1, limit), LONGEST_PAGE))
+  readonly list: Outbox['list'] = async (filter, { beforeId, afterId, limit = DEFAULT_PAGE, tx } = {}) => {
+    let query = select(jobTables(tx?.db ?? this.options.store.read), filter).selectAll();
+    if (beforeId !== undefined) query = query.where('id', '<', beforeId);
+    if (afterId !== undefined) query = query.where('id', '>', afterId);
+    const rows = await query
+      .orderBy('id', afterId === undefined ? 'desc' : 'asc')
+      .limit(Math.min(Math.max(1, limit), LONGEST_PAGE))
+      .execute();
+    return rows.map(rowOf);
+  };
+
+  readonly get: Outbox['get'] = async (kind, key) => {
+    const row = await select(jobTables(this.options.store.read), { kind, keys: [key] })
+      .selectAll()
+      .executeTakeFirst();
+    return row === undefined ? null : rowOf(row);
+  };
+
+  readonly existing: Outbox['existing'] = async (tx, kind, keys) => {
+    const found = jobTables(tx.db).selectFrom('outbox').select('key').where('kind', '=', kind);
+    const rows = await found.where(inList(tx.dialect, 'key', keys)).execute();
+    return new Set(rows.map(({ key }) => key));
+  };
+
+  readonly count: Outbox['count'] = async (filter, { atMost = MAX_COUNTED, tx } = {}) => {
+    const db = jobTables(tx?.db ?? this.options.store.read);
+    if (filter.states === undefined) return await countRows(db, select(db, filter), atMost);
+    const { states, ...rest } = filter;
+    let sum = 0;
+    for (const state of new Set(states)) {
+      if (sum < atMost) sum += await countRows(db, ofState(select(db, rest), state), atMost - sum);
+    }
+    return sum;
+  };
+
+  readonly total: Outbox['total'] = async ({ states = STATES, ...rest }, member, { tx } = {}) => {
+    const db = jobTables(tx?.db ?? this.options.store.read);
+    const number =
+      this.options.store.dialect === 'sqlite'
+        ? sql<number | string | null>`sum(json_extract(payload, ${`$.${member}`}))`
+        : sql<number | string | null>`sum((payload::json->>${member})::bigint)`;
+    const all = { rows: 0, sum: 0 };
+    for (const state of new Set(states)) {
+      const found = await ofState(select(db, rest), state)
+        .select(({ fn }) => [fn.countAll<number>().as('rows'), number.as('sum')])
+        .executeTakeFirstOrThrow();
+      all.rows += Number(found.rows);
+      all.sum += Number(found.sum ?? 0);
+    }
+    return all;
+  };
+
+  readonly requeue: Outbox['requeue'] = (tx, change, { runAt = this.options.clock.now(), once = false } = {}) => {
+    const fresh = { attempts: 0, lost: 0, finished_at: null, error: null };
+    const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
+    return this.update(tx, change, 'requeue', values, { isForked: false });
+  };
+
+  readonly hasten: Outbox['hasten'] = (tx, change) => {
+    const now = this.options.clock.now();
+    return this.update(tx, change, 'hasten', { run_at: now }, { dueAfter: now });
+  };
+
+  readonly unfinished: Outbox['unfinished'] = async (kind, groups) => {
+    const found = new Map<string, { waiting: number; held: number; nextAt: number | null }>();
+    if (groups.length === 0) return found;
+    for (const state of ['pending', 'running', 'held'] as const) {
+      const rows = await ofState(
+        jobTables(this.options.store.read).selectFrom('outbox').where('kind', '=', kind),
+        state,
+      )
+        .where(inList(this.options.store.dialect, 'grp', groups))
+        .groupBy('grp')
+        .select(({ fn }) => ['grp', fn.countAll<number>().as('rows'), fn.min('run_at').as('nextAt')])
         .execute();
-      return rows.map(rowOf);
-    },
-    async get(kind, key) {
-      const row = await select(jobTables(store.read), { kind, keys: [key] })
-        .selectAll()
-        .executeTakeFirst();
-      return row === undefined ? null : rowOf(row);
-    },
-    async existing(tx, kind, keys) {
-      const found = jobTables(tx.db).selectFrom('outbox').select('key').where('kind', '=', kind);
-      const rows = await found.where(inList(tx.dialect, 'key', keys)).execute();
-      return new Set(rows.map(({ key }) => key));
-    },
-    async count(filter, { atMost = MAX_COUNTED, tx } = {}) {
-      const db = jobTables(tx?.db ?? store.read);
-      if (filter.states === undefined) return await countRows(db, select(db, filter), atMost);
-      const { states, ...rest } = filter;
-      let sum = 0;
-      for (const state of new Set(states)) {
-        if (sum < atMost) sum += await countRows(db, ofState(select(db, rest), state), atMost - sum);
+      for (const { grp, rows: count, nextAt } of rows) {
+        const one = found.get(grp) ?? { waiting: 0, held: 0, nextAt: null };
+        found.set(grp, one);
+        if (state === 'held') one.held += Number(count);
+        else one.waiting += Number(count);
+        if (state === 'pending') one.nextAt = Number(nextAt);
       }
-      return sum;
-    },
-    async total({ states = STATES, ...rest }, member, { tx } = {}) {
-      const db = jobTables(tx?.db ?? store.read);
-      const number =
-        store.dialect === 'sqlite'
-          ? sql<number | string | null>`sum(json_extract(payload, ${`$.${member}`}))`
-          : sql<number | string | null>`sum((payload::json->>${member})::bigint)`;
-      const all = { rows: 0, sum: 0 };
-      for (const state of new Set(states)) {
-        const found = await ofState(select(db, rest), state)
-          .select(({ fn }) => [fn.countAll<number>().as('rows'), number.as('sum')])
-          .executeTakeFirstOrThrow();
-        all.rows += Number(found.rows);
-        all.sum += Number(found.sum ?? 0);
-      }
-      return all;
-    },
-    requeue: (tx, change, { runAt = clock.now(), once = false } = {}) => {
-      const fresh = { attempts: 0, lost: 0, finished_at: null, error: null };
-      const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
-      return update(tx, change, 'requeue', values, { isForked: false });
-    },
-    hasten(tx, change) {
-      const now = clock.now();
-      return update(tx, change, 'hasten', { run_at: now }, { dueAfter: now });
-    },
-    async unfinished(kind, groups) {
-      const found = new Map<string, { waiting: number; held: number; nextAt: number | null }>();
-      if (groups.length === 0) return found;
-      for (const state of ['pending', 'running', 'held'] as const) {
-        const rows = await ofState(jobTables(store.read).selectFrom('outbox').where('kind', '=', kind), state)
-          .where(inList(store.dialect, 'grp', groups))
-          .groupBy('grp')
-          .select(({ fn }) => ['grp', fn.countAll<number>().as('rows'), fn.min('run_at').as('nextAt')])
-          .execute();
-        for (const { grp, rows: count, nextAt } of rows) {
-          const one = found.get(grp) ?? { waiting: 0, held: 0, nextAt: null };
-          found.set(grp, one);
-          if (state === 'held') one.held += Number(count);
-          else one.waiting += Number(count);
-          if (state === 'pending') one.nextAt = Number(nextAt);
-        }
-      }
-      return found;
-    },
-    hold: (tx, change, reason) => update(tx, change, 'hold', { hold_reason: reason, error: null }),
-    async take(tx, { kind, group, limit }, reason) {
-      const db = jobTables(tx.db);
-      let due = select(db, { kind, group })
-        .where(sql.raw<boolean>(TAKE.isFrom))
-        .where('lane', '=', 0)
-        .where('attempts', '=', 0)
-        .where('run_at', '<=', clock.now())
-        .selectAll()
-        .orderBy(sql`coalesce(position, 0)`)
-        .orderBy('id')
-        .limit(limit);
-      // Rows that are being claimed at this moment are skipped.
-      if (tx.dialect === 'postgres') due = due.forUpdate().skipLocked();
-      const rows = await due.execute();
-      const ids = rows.map(({ id }) => id);
-      if (ids.length > 0)
-        await db
-          .updateTable('outbox')
-          .set((row) => ({ state: TAKE.to, hold_reason: reason, claims: row('claims', '+', 1) }))
-          .where('id', 'in', ids)
-          .execute();
-      return rows.map((row) => rowOf({ ...row, state: TAKE.to, hold_reason: reason }));
-    },
-    async giveBack(tx, { kind, ids }, reason) {
-      if (ids.length === 0) return;
-      await jobTables(tx.db)
+    }
+    return found;
+  };
+
+  readonly hold: Outbox['hold'] = (tx, change, reason) =>
+    this.update(tx, change, 'hold', { hold_reason: reason, error: null });
+
+  readonly take: Outbox['take'] = async (tx, { kind, group, limit }, reason) => {
+    const db = jobTables(tx.db);
+    let due = select(db, { kind, group })
+      .where(sql.raw<boolean>(TAKE.isFrom))
+      .where('lane', '=', 0)
+      .where('attempts', '=', 0)
+      .where('run_at', '<=', this.options.clock.now())
+      .selectAll()
+      .orderBy(sql`coalesce(position, 0)`)
+      .orderBy('id')
+      .limit(limit);
+    // Rows that are being claimed at this moment are skipped.
+    if (tx.dialect === 'postgres') due = due.forUpdate().skipLocked();
+    const rows = await due.execute();
+    const ids = rows.map(({ id }) => id);
+    if (ids.length > 0)
+      await db
         .updateTable('outbox')
-        .set((row) => ({ state: RETURN_TAKEN.to, hold_reason: null, claims: row('claims', '-', 1) }))
-        .where('kind', '=', kind)
-        .where('id', 'in', [...ids])
-        .where('state', 'in', RETURN_TAKEN.from)
-        .where('hold_reason', '=', reason)
+        .set((row) => ({ state: TAKE.to, hold_reason: reason, claims: row('claims', '+', 1) }))
+        .where('id', 'in', ids)
         .execute();
-      tx.onCommit(wake);
-    },
-    finish: (tx, change, end) =>
-      update(tx, change, `finish ${end.state}`, {
-        hold_reason: null,
-        finished_at: clock.now(),
-        error: end.state === 'failed' ? end.error : null,
-      }),
-    release: (tx, change, { attempts } = {}) => {
-      const counted = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
-      const released = { hold_reason: null, run_at: clock.now(), error: null };
-      return update(tx, change, 'release', { ...released, ...counted });
-    },
-    discard: (tx, change, reason) =>
-      update(tx, change, 'discard', { hold_reason: null, finished_at: clock.now(), error: reason }),
-    discardUntried: (tx, range) => discardForked(tx, range, clock.now()),
-    async moveSlot(tx, kind, keys, slot) {
-      if (keys.length === 0) return 0;
-      const query = jobTables(tx.db).updateTable('outbox').set({ slot, is_forked: 0 });
-      const { numUpdatedRows } = await query
-        .where('kind', '=', kind)
-        .where(inList(tx.dialect, 'key', keys))
-        .executeTakeFirst();
-      return Number(numUpdatedRows);
-    },
-    async prune(tx, { kind, state, finishedBefore, limit = PRUNE_BATCH }) {
-      if (!(state in OUTBOX.prune)) return [];
-      const db = jobTables(tx.db);
-      const ids = db
-        .selectFrom('outbox')
-        .select('id')
-        .where('kind', '=', kind)
-        .where('state', '=', state)
-        .where('finished_at', '<', finishedBefore)
-        .orderBy('finished_at')
-        .limit(limit);
-      const rows = await db.deleteFrom('outbox').where('id', 'in', ids).returning(['id', 'key', 'payload']).execute();
-      return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload) as unknown }));
-    },
+    return rows.map((row) => rowOf({ ...row, state: TAKE.to, hold_reason: reason }));
+  };
+
+  readonly giveBack: Outbox['giveBack'] = async (tx, { kind, ids }, reason) => {
+    if (ids.length === 0) return;
+    await jobTables(tx.db)
+      .updateTable('outbox')
+      .set((row) => ({ state: RETURN_TAKEN.to, hold_reason: null, claims: row('claims', '-', 1) }))
+      .where('kind', '=', kind)
+      .where('id', 'in', [...ids])
+      .where('state', 'in', RETURN_TAKEN.from)
+      .where('hold_reason', '=', reason)
+      .execute();
+    tx.onCommit(this.options.wake);
+  };
+
+  readonly finish: Outbox['finish'] = (tx, change, end) =>
+    this.update(tx, change, `finish ${end.state}`, {
+      hold_reason: null,
+      finished_at: this.options.clock.now(),
+      error: end.state === 'failed' ? end.error : null,
+    });
+
+  readonly release: Outbox['release'] = (tx, change, { attempts } = {}) => {
+    const counted = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
+    const released = { hold_reason: null, run_at: this.options.clock.now(), error: null };
+    return this.update(tx, change, 'release', { ...released, ...counted });
+  };
+
+  readonly discard: Outbox['discard'] = (tx, change, reason) =>
+    this.update(tx, change, 'discard', { hold_reason: null, finished_at: this.options.clock.now(), error: reason });
+
+  readonly discardUntried: Outbox['discardUntried'] = (tx, range) => discardForked(tx, range, this.options.clock.now());
+
+  readonly moveSlot: Outbox['moveSlot'] = async (tx, kind, keys, slot) => {
+    if (keys.length === 0) return 0;
+    const query = jobTables(tx.db).updateTable('outbox').set({ slot, is_forked: 0 });
+    const { numUpdatedRows } = await query
+      .where('kind', '=', kind)
+      .where(inList(tx.dialect, 'key', keys))
+      .executeTakeFirst();
+    return Number(numUpdatedRows);
+  };
+
+  readonly prune: Outbox['prune'] = async (tx, { kind, state, finishedBefore, limit = PRUNE_BATCH }) => {
+    if (!(state in OUTBOX.prune)) return [];
+    const db = jobTables(tx.db);
+    const ids = db
+      .selectFrom('outbox')
+      .select('id')
+      .where('kind', '=', kind)
+      .where('state', '=', state)
+      .where('finished_at', '<', finishedBefore)
+      .orderBy('finished_at')
+      .limit(limit);
+    const rows = await db.deleteFrom('outbox').where('id', 'in', ids).returning(['id', 'key', 'payload']).execute();
+    return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload) as unknown }));
   };
 }
+
+export const createOutbox = (options: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly wake: () => void;
+}): Outbox => new StoredOutbox(options);
 
 function select(db: Queries<JobTables>, filter: OutboxFilter) {
   let query = db.selectFrom('outbox').where('kind', '=', filter.kind);

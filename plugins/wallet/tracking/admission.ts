@@ -96,46 +96,55 @@ function ratePerMinute(page: readonly HistoryEntry[], slotMs: number | null): nu
   return Math.round((page.length * MINUTE_MS) / Math.max(spanMs, 1_000));
 }
 
-export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
-  const { store, clock, chain, upstream, plans, limits } = parts;
+/**
+ * Which addresses get an index, and for which projects. Limits are compared before any upstream is asked, and again in the transaction that
+ * takes the wallet.
+ */
+class Admission implements WalletAdmission {
+  private readonly parts: AdmissionParts;
 
-  parts.budgets?.provide((project) => storedUse(store.read as WalletDb, plans, project, clock.now()));
+  constructor(parts: AdmissionParts) {
+    this.parts = parts;
+    parts.budgets?.provide((project) =>
+      storedUse(parts.store.read as WalletDb, parts.plans, project, parts.clock.now()),
+    );
+  }
 
-  const over = (budget: BudgetName, project: string, ...refusal: Parameters<typeof overBudget>): RequestError => {
-    parts.budgets?.refused(budget, project);
+  private over(budget: BudgetName, project: string, ...refusal: Parameters<typeof overBudget>): RequestError {
+    this.parts.budgets?.refused(budget, project);
     return overBudget(...refusal);
-  };
+  }
 
-  async function checkAddress(address: string, signal: AbortSignal): Promise<void> {
+  async checkAddress(address: string, signal: AbortSignal): Promise<void> {
     if (NATIVE.has(address) || SYSVAR.test(address)) throw notAWallet();
     const ask: HistoryAskOptions = { commitment: 'confirmed', signal };
     const [account, page] = await Promise.all([
       // A node that refuses this call does not block the address; the other limits apply.
-      upstream.account(address, ask).catch(nullWhenRefused),
-      upstream.signatures(address, { before: null }, ask),
+      this.parts.upstream.account(address, ask).catch(nullWhenRefused),
+      this.parts.upstream.signatures(address, { before: null }, ask),
     ]);
     if (account !== null && (account.isExecutable || account.owner === SYSVAR_OWNER || account.owner === NATIVE_LOADER))
       throw notAWallet();
-    const rate = ratePerMinute(page, chain.status().slotMs);
-    if (rate !== null && rate > limits.transactionsPerMinute) throw tooBusy(rate);
+    const rate = ratePerMinute(page, this.parts.chain.status().slotMs);
+    if (rate !== null && rate > this.parts.limits.transactionsPerMinute) throw tooBusy(rate);
   }
 
   /** An earlier refusal stays valid for some time. */
-  async function checkRefusal({ refused, refused_at, refused_size }: WalletRow, caller: Caller | null): Promise<void> {
-    const [ageMs, size] = [clock.now() - (refused_at ?? 0), refused_size ?? 0];
-    if (refused === 'busy' && ageMs < BUSY_MS && size > limits.transactionsPerMinute) throw tooBusy(size);
-    if (refused === 'large' && ageMs < LARGE_MS && size >= limits.transactions) throw walletTooLarge(size);
-    if (refused === 'budget' && caller !== null) await checkRoom(store.read as WalletDb, caller, size);
+  private async checkRefusal({ refused, refused_at, refused_size }: WalletRow, caller: Caller | null): Promise<void> {
+    const [ageMs, size] = [this.parts.clock.now() - (refused_at ?? 0), refused_size ?? 0];
+    if (refused === 'busy' && ageMs < BUSY_MS && size > this.parts.limits.transactionsPerMinute) throw tooBusy(size);
+    if (refused === 'large' && ageMs < LARGE_MS && size >= this.parts.limits.transactions) throw walletTooLarge(size);
+    if (refused === 'budget' && caller !== null) await this.checkRoom(this.parts.store.read as WalletDb, caller, size);
   }
 
   /** Whether the plan has room for a wallet with this many transactions. */
-  async function checkRoom(db: WalletDb, { projectId, budgets }: Caller, size: number): Promise<void> {
+  private async checkRoom(db: WalletDb, { projectId, budgets }: Caller, size: number): Promise<void> {
     const most = budgets?.wallets ?? null;
     const mostStored = budgets?.walletTransactions ?? null;
     if (most === null && mostStored === null) return;
     const { wallets, stored } = await usedBy(db, projectId);
     if (most !== null && wallets >= most)
-      throw over(
+      throw this.over(
         'wallets',
         projectId,
         'WALLET_BUDGET',
@@ -143,7 +152,7 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
         null,
       );
     if (mostStored !== null && stored + size >= mostStored)
-      throw over(
+      throw this.over(
         'walletTransactions',
         projectId,
         'WALLET_BUDGET',
@@ -152,16 +161,16 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
       );
   }
 
-  async function checkStarts(db: WalletDb, { projectId, budgets }: Caller): Promise<void> {
+  private async checkStarts(db: WalletDb, { projectId, budgets }: Caller): Promise<void> {
     const { wallets } = await db
       .selectFrom('wallet_wallets')
       .select(({ fn }) => fn.countAll<number>().as('wallets'))
       .where('is_followed', '=', 1)
       .executeTakeFirstOrThrow();
-    if (Number(wallets) >= limits.wallets) throw indexFull();
+    if (Number(wallets) >= this.parts.limits.wallets) throw indexFull();
     const most = budgets?.newWalletsPerMinute ?? null;
     if (most === null) return;
-    const now = clock.now();
+    const now = this.parts.clock.now();
     const started = await db
       .selectFrom('wallet_projects')
       .select('started_at')
@@ -173,65 +182,12 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
     if (started.length < most) return;
     const waitMs = MINUTE_MS - (now - (started.at(-1)?.started_at ?? now));
     const words = `The plan starts ${most} wallets a minute`;
-    throw over('newWalletsPerMinute', projectId, 'WALLET_TOO_MANY_NEW', words, Math.ceil(waitMs / 1_000));
+    throw this.over('newWalletsPerMinute', projectId, 'WALLET_TOO_MANY_NEW', words, Math.ceil(waitMs / 1_000));
   }
 
-  return {
-    checkAddress,
-    async check(row, address, caller, signal) {
-      if (row?.is_pinned === 1 || row?.is_followed === 1) return;
-      if (row !== undefined && row.refused !== null) await checkRefusal(row, caller);
-      // Before any upstream call.
-      if (caller !== null) {
-        await checkRoom(store.read as WalletDb, caller, 0);
-        await checkStarts(store.read as WalletDb, caller);
-      }
-      await checkAddress(address, signal);
-    },
-    async take(tx, id, caller, isStart) {
-      const db = tx.db as WalletDb;
-      const { projectId } = caller;
-      const now = clock.now();
-      const known = await db
-        .updateTable('wallet_projects')
-        .set({ requested_at: now })
-        .where('wallet', '=', id)
-        .where('project', '=', projectId)
-        .executeTakeFirst();
-      if (Number(known.numUpdatedRows) > 0) return;
-      await checkRoom(db, caller, 0);
-      if (isStart) await checkStarts(db, caller);
-      const values = [[id, projectId, now, isStart ? now : null]];
-      await tx.insertMany('wallet_projects', ['wallet', 'project', 'requested_at', 'started_at'], values, 'ignore');
-    },
-    async mayContinue(wallet) {
-      if (wallet.is_pinned === 1) return true;
-      const drop = async (refused: WalletRefusal): Promise<false> => {
-        await store.write((tx) => dropWallets(tx, [wallet.id], clock.now(), { refused, size: wallet.stored }));
-        return false;
-      };
-      if (wallet.stored >= limits.transactions) return await drop('large');
-      const projects = await projectsOf(store.read as WalletDb, wallet.id);
-      if (projects.length === 0 || plans === null) return true;
-      for (const project of projects) if (!(await isOver(plans, store.read as WalletDb, project))) return true;
-      return await drop('budget');
-    },
-    async enforceBudgets() {
-      if (plans === null) return 0;
-      const db = store.read as WalletDb;
-      let dropped = 0;
-      for (const { project } of await db.selectFrom('wallet_projects').select('project').distinct().execute())
-        while (await isOver(plans, db, project)) {
-          if (!(await dropLargest(project))) break;
-          dropped += 1;
-        }
-      return dropped;
-    },
-  };
-
   /** Removes the largest wallet of a project; drops it unless another project uses it. False when it has none. */
-  async function dropLargest(project: string): Promise<boolean> {
-    return await store.write(async (tx) => {
+  private async dropLargest(project: string): Promise<boolean> {
+    return await this.parts.store.write(async (tx) => {
       const db = tx.db as WalletDb;
       const largest = await db
         .selectFrom('wallet_projects')
@@ -245,11 +201,69 @@ export function createWalletAdmission(parts: AdmissionParts): WalletAdmission {
       const { id, stored, is_pinned } = largest;
       await db.deleteFrom('wallet_projects').where('wallet', '=', id).where('project', '=', project).execute();
       if (is_pinned === 0 && (await projectsOf(db, id)).length === 0)
-        await dropWallets(tx, [id], clock.now(), { refused: 'budget', size: stored });
+        await dropWallets(tx, [id], this.parts.clock.now(), { refused: 'budget', size: stored });
       return true;
     });
   }
+
+  readonly check: WalletAdmission['check'] = async (row, address, caller, signal) => {
+    if (row?.is_pinned === 1 || row?.is_followed === 1) return;
+    if (row !== undefined && row.refused !== null) await this.checkRefusal(row, caller);
+    // Before any upstream call.
+    if (caller !== null) {
+      await this.checkRoom(this.parts.store.read as WalletDb, caller, 0);
+      await this.checkStarts(this.parts.store.read as WalletDb, caller);
+    }
+    await this.checkAddress(address, signal);
+  };
+
+  readonly take: WalletAdmission['take'] = async (tx, id, caller, isStart) => {
+    const db = tx.db as WalletDb;
+    const { projectId } = caller;
+    const now = this.parts.clock.now();
+    const known = await db
+      .updateTable('wallet_projects')
+      .set({ requested_at: now })
+      .where('wallet', '=', id)
+      .where('project', '=', projectId)
+      .executeTakeFirst();
+    if (Number(known.numUpdatedRows) > 0) return;
+    await this.checkRoom(db, caller, 0);
+    if (isStart) await this.checkStarts(db, caller);
+    const values = [[id, projectId, now, isStart ? now : null]];
+    await tx.insertMany('wallet_projects', ['wallet', 'project', 'requested_at', 'started_at'], values, 'ignore');
+  };
+
+  readonly mayContinue: WalletAdmission['mayContinue'] = async (wallet) => {
+    if (wallet.is_pinned === 1) return true;
+    const drop = async (refused: WalletRefusal): Promise<false> => {
+      await this.parts.store.write((tx) =>
+        dropWallets(tx, [wallet.id], this.parts.clock.now(), { refused, size: wallet.stored }),
+      );
+      return false;
+    };
+    if (wallet.stored >= this.parts.limits.transactions) return await drop('large');
+    const projects = await projectsOf(this.parts.store.read as WalletDb, wallet.id);
+    if (projects.length === 0 || this.parts.plans === null) return true;
+    for (const project of projects)
+      if (!(await isOver(this.parts.plans, this.parts.store.read as WalletDb, project))) return true;
+    return await drop('budget');
+  };
+
+  async enforceBudgets(): Promise<number> {
+    if (this.parts.plans === null) return 0;
+    const db = this.parts.store.read as WalletDb;
+    let dropped = 0;
+    for (const { project } of await db.selectFrom('wallet_projects').select('project').distinct().execute())
+      while (await isOver(this.parts.plans, db, project)) {
+        if (!(await this.dropLargest(project))) break;
+        dropped += 1;
+      }
+    return dropped;
+  }
 }
+
+export const createWalletAdmission = (parts: AdmissionParts): WalletAdmission => new Admission(parts);
 
 /** Without a node, the list of the address decides: it fails too if nothing of it is kept. */
 function nullWhenRefused(error: unknown): null {

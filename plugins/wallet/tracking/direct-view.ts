@@ -19,7 +19,7 @@ import {
 import { type Cursors, createDirectLists, type SignatureLists } from './direct-lists.ts';
 import { entryOf, touchOf } from './gather.ts';
 import { createPatience } from './patience.ts';
-import { createSlotSearch } from './slot-search.ts';
+import { createSlotSearch, type SlotSearch } from './slot-search.ts';
 import { incompleteHistory, type LoadedRow, type PageRange, type ViewPage, type ViewRow } from './view.ts';
 
 /**
@@ -79,35 +79,44 @@ interface DirectViewParts extends DirectParts {
   readonly spans: ReturnType<typeof createLru<string, number>>;
 }
 
-function createDirectView(parts: DirectViewParts): AddressHistory {
-  const { upstream, chain, shown, key, address, ask, lists } = parts;
-  // Read before any row: a row that becomes final later may differ from the one that was read.
-  const finalSlot = chain.status().finalizedSlot ?? -1;
-  const slots = createSlotSearch({
-    upstream,
-    ask,
-    first: () => upstream.firstSlot(address, ask.signal),
-    top: lists.top,
-  });
-  const patiently = createPatience(parts.clock, lists.deadlineMs, ask.signal);
-  const descents = createDescents({ ...parts, patiently });
-  const { fetched, placed, take, openNarrow, openWide } = descents;
-  let descent: Descent | null = null;
+/** The history of an address without an index, for one request: its rows are found on lists of the upstream, from the newest down. */
+class DirectView implements AddressHistory {
+  private readonly parts: DirectViewParts;
+  /** Read before any row: a row that becomes final later may differ from the one that was read. */
+  readonly finalSlot: number;
+  private readonly slots: SlotSearch;
+  private readonly patiently: <T>(work: () => Promise<T>) => Promise<T>;
+  private readonly descents: ReturnType<typeof createDescents>;
+  /** The way down that the last page began; null: none, or its lists were lost in an error. */
+  private descent: Descent | null = null;
+
+  constructor(parts: DirectViewParts) {
+    this.parts = parts;
+    this.finalSlot = parts.chain.status().finalizedSlot ?? -1;
+    this.slots = createSlotSearch({
+      upstream: parts.upstream,
+      ask: parts.ask,
+      first: () => parts.upstream.firstSlot(parts.address, parts.ask.signal),
+      top: parts.lists.top,
+    });
+    this.patiently = createPatience(parts.clock, parts.lists.deadlineMs, parts.ask.signal);
+    this.descents = createDescents({ ...parts, patiently: this.patiently });
+  }
 
   /** The slot below which transactions are missing, if a range reaches below it. */
-  async function missingBelow(low: number): Promise<number | null> {
-    const missing = await upstream.missingBelow(address, ask.signal);
+  private async missingBelow(low: number): Promise<number | null> {
+    const missing = await this.parts.upstream.missingBelow(this.parts.address, this.parts.ask.signal);
     return missing === null || low >= firstOf(missing) - 1 ? null : missing;
   }
 
-  async function newestFirst({ mask, limit }: PageRange, low: number, high: number): Promise<ViewPage> {
+  private async newestFirst({ mask, limit }: PageRange, low: number, high: number): Promise<ViewPage> {
     const isWide = (mask & ~NAMED) !== 0;
     const lowSlot = slotOf(low + 1);
-    if (descent === null || descent.isWide !== isWide || high > descent.below)
-      descent = await (isWide ? openWide : openNarrow)(high, lowSlot);
-    const { rows, next } = descent;
+    if (this.descent === null || this.descent.isWide !== isWide || high > this.descent.below)
+      this.descent = await (isWide ? this.descents.openWide : this.descents.openNarrow)(high, lowSlot);
+    const { rows, next } = this.descent;
     while (rows.length > 0 && rows[0]!.n >= high) rows.shift();
-    descent.below = high;
+    this.descent.below = high;
     const isWanted = ({ n, flags }: ViewRow) => n > low && n < high && (flags & mask) !== 0;
     let found = rows.filter(isWanted);
     while (found.length < limit) {
@@ -117,20 +126,23 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
       found = rows.filter(isWanted);
     }
     if (found.length >= limit) return { rows: found.slice(0, limit), prunedBelow: null };
-    return { rows: found, prunedBelow: await missingBelow(low) };
+    return { rows: found, prunedBelow: await this.missingBelow(low) };
   }
 
   /** Nodes list from the newest on: the oldest are found in a range that is short enough to be listed as a whole. */
-  async function oldestListed(low: number, high: number, limit: number): Promise<readonly ViewRow[]> {
-    const topSlot = Math.min(await lists.top(), slotOf(high - 1));
+  private async oldestListed(low: number, high: number, limit: number): Promise<readonly ViewRow[]> {
+    const topSlot = Math.min(await this.parts.lists.top(), slotOf(high - 1));
     const found: ViewRow[] = [];
-    let fromSlot = Math.max(slotOf(low + 1), await upstream.firstSlot(address, ask.signal));
-    let span = parts.spans.get(address) ?? EVERYTHING;
+    let fromSlot = Math.max(
+      slotOf(low + 1),
+      await this.parts.upstream.firstSlot(this.parts.address, this.parts.ask.signal),
+    );
+    let span = this.parts.spans.get(this.parts.address) ?? EVERYTHING;
     while (fromSlot <= topSlot && found.length < limit) {
       span = Math.min(span, topSlot - fromSlot + 1);
       const toSlot = fromSlot + span - 1;
-      const list = await lists.from(address, toSlot);
-      const entries = await take(list, fromSlot, MAX_LISTED);
+      const list = await this.parts.lists.from(this.parts.address, toSlot);
+      const entries = await this.descents.take(list, fromSlot, MAX_LISTED);
       const isWhole = ((await list.peek())?.slot ?? -1) < fromSlot;
       if (!isWhole && span > 1) {
         span = Math.max(1, Math.floor(span / DIVISOR));
@@ -138,30 +150,30 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
       }
       // A single slot has fewer than fit into a list.
       const belowRange = entries.filter(({ slot }) => slot === slotOf(low + 1)).length;
-      const rows = await placed(oldestOf(entries, limit - found.length + belowRange));
+      const rows = await this.descents.placed(oldestOf(entries, limit - found.length + belowRange));
       found.push(...rows.filter(({ n }) => n > low && n < high).toReversed());
       fromSlot = toSlot + 1;
-      parts.spans.set(address, span);
+      this.parts.spans.set(this.parts.address, span);
       if (entries.length < FEW_LISTED) span *= DIVISOR;
     }
     return found;
   }
 
-  async function oldestFirst(range: PageRange, low: number, high: number): Promise<ViewPage> {
+  private async oldestFirst(range: PageRange, low: number, high: number): Promise<ViewPage> {
     const demandAll = async (): Promise<void> => {
-      const missing = await missingBelow(low);
+      const missing = await this.missingBelow(low);
       if (missing !== null) throw incompleteHistory(missing);
     };
     await demandAll();
-    const rows = await oldestRows(range, low, high);
+    const rows = await this.oldestRows(range, low, high);
     // Another upstream may have given the lists.
     await demandAll();
     return { rows, prunedBelow: null };
   }
 
-  async function oldestRows({ mask, limit }: PageRange, low: number, high: number): Promise<readonly ViewRow[]> {
-    if ((mask & ~NAMED) === 0) return (await oldestListed(low, high, limit)).slice(0, limit);
-    const { next } = await openWide(EVERYTHING, slotOf(low + 1));
+  private async oldestRows({ mask, limit }: PageRange, low: number, high: number): Promise<readonly ViewRow[]> {
+    if ((mask & ~NAMED) === 0) return (await this.oldestListed(low, high, limit)).slice(0, limit);
+    const { next } = await this.descents.openWide(EVERYTHING, slotOf(low + 1));
     const rows: ViewRow[] = [];
     for (let piece = await next(PIECE); piece.length > 0; piece = await next(PIECE)) {
       rows.push(...piece);
@@ -172,64 +184,75 @@ function createDirectView(parts: DirectViewParts): AddressHistory {
   }
 
   /** Null when no upstream has the transaction. */
-  async function placeNow(signature: string): Promise<number | null> {
-    const found = await upstream.transaction(signature, ask);
+  private async placeNow(signature: string): Promise<number | null> {
+    const found = await this.parts.upstream.transaction(signature, this.parts.ask);
     if (found === null) return null;
     const { slot } = found.block;
-    const place = found.place ?? (await upstream.order(slot, ask, [signature]))?.get(signature);
+    const place = found.place ?? (await this.parts.upstream.order(slot, this.parts.ask, [signature]))?.get(signature);
     return positionOf(slot, place ?? PROVISIONAL_PLACE);
   }
 
-  return {
-    finalSlot,
-    isStored: () => false,
-    reach: (slot) => lists.reach(slot),
-    page: (range) =>
-      patiently(async () => {
-        const [low, high] = [range.above ?? -1, range.below ?? EVERYTHING];
-        if (range.order === 'asc') return oldestFirst(range, low, high);
-        try {
-          return await newestFirst(range, low, high);
-        } catch (error) {
-          // Entries that were taken from its lists are lost.
-          descent = null;
-          throw error;
-        }
-      }),
-    noteShown(signature, n) {
-      const slot = slotOf(n);
-      if (slot > finalSlot) shown.set(signature, { slot, finalSlot });
-    },
-    load: (rows) =>
-      Promise.all(
-        rows.map(async (row): Promise<LoadedRow> => {
-          const { n, flags, at } = row;
-          if (at !== undefined) return { ...at, flags };
-          const entry = descents.entryOf(row);
-          const { signature } = entry;
-          const { block } = await fetched(entry);
-          const tx = block.transactions[0]!;
-          const { flags: own } = touchOf(tx, block, key);
-          return { n, flags: flags | own, signature, slot: block.slot, time: block.blockTime, tx, block };
-        }),
-      ),
-    texts: (rows) => Promise.all(rows.map(async (row) => (await fetched(entryOf(row))).text)),
-    async locate(signature, wanted) {
-      const n = await placeNow(signature);
-      if (n !== null) await lists.reach(slotOf(n));
-      if (wanted === 'older') return n;
-      const last = shown.get(signature);
-      if (last === undefined || (n !== null && slotOf(n) === last.slot)) return n;
-      // Cannot be found while the upstream is behind it.
-      if (n === null && (await lists.top()) < last.slot) return endOf(last.slot) - 1;
-      // A reorg moved or removed it: transactions of the other branch have not been returned yet.
-      return Math.min(n ?? EVERYTHING, endOf(last.finalSlot) - 1);
-    },
-    slotAt: (time) => patiently(() => slots.at(time)),
-    slotAfter: (time) => patiently(() => slots.after(time)),
-    timeNear: (slot) => upstream.blockTime(slot, ask.signal),
+  isStored(): boolean {
+    return false;
+  }
+
+  readonly reach: AddressHistory['reach'] = (slot) => this.parts.lists.reach(slot);
+
+  readonly page: AddressHistory['page'] = (range) =>
+    this.patiently(async () => {
+      const [low, high] = [range.above ?? -1, range.below ?? EVERYTHING];
+      if (range.order === 'asc') return this.oldestFirst(range, low, high);
+      try {
+        return await this.newestFirst(range, low, high);
+      } catch (error) {
+        // Entries that were taken from its lists are lost.
+        this.descent = null;
+        throw error;
+      }
+    });
+
+  readonly noteShown: AddressHistory['noteShown'] = (signature, n) => {
+    const slot = slotOf(n);
+    if (slot > this.finalSlot) this.parts.shown.set(signature, { slot, finalSlot: this.finalSlot });
   };
+
+  readonly load: AddressHistory['load'] = (rows) =>
+    Promise.all(
+      rows.map(async (row): Promise<LoadedRow> => {
+        const { n, flags, at } = row;
+        if (at !== undefined) return { ...at, flags };
+        const entry = this.descents.entryOf(row);
+        const { signature } = entry;
+        const { block } = await this.descents.fetched(entry);
+        const tx = block.transactions[0]!;
+        const { flags: own } = touchOf(tx, block, this.parts.key);
+        return { n, flags: flags | own, signature, slot: block.slot, time: block.blockTime, tx, block };
+      }),
+    );
+
+  readonly texts: AddressHistory['texts'] = (rows) =>
+    Promise.all(rows.map(async (row) => (await this.descents.fetched(entryOf(row))).text));
+
+  readonly locate: AddressHistory['locate'] = async (signature, wanted) => {
+    const n = await this.placeNow(signature);
+    if (n !== null) await this.parts.lists.reach(slotOf(n));
+    if (wanted === 'older') return n;
+    const last = this.parts.shown.get(signature);
+    if (last === undefined || (n !== null && slotOf(n) === last.slot)) return n;
+    // Cannot be found while the upstream is behind it.
+    if (n === null && (await this.parts.lists.top()) < last.slot) return endOf(last.slot) - 1;
+    // A reorg moved or removed it: transactions of the other branch have not been returned yet.
+    return Math.min(n ?? EVERYTHING, endOf(last.finalSlot) - 1);
+  };
+
+  readonly slotAt: AddressHistory['slotAt'] = (time) => this.patiently(() => this.slots.at(time));
+
+  readonly slotAfter: AddressHistory['slotAfter'] = (time) => this.patiently(() => this.slots.after(time));
+
+  readonly timeNear: AddressHistory['timeNear'] = (slot) => this.parts.upstream.blockTime(slot, this.parts.ask.signal);
 }
+
+export const createDirectView = (parts: DirectViewParts): AddressHistory => new DirectView(parts);
 
 /** The oldest entries of a list, in whole slots. */
 function oldestOf(entries: readonly HistoryEntry[], limit: number): readonly HistoryEntry[] {

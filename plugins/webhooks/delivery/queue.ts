@@ -163,20 +163,27 @@ interface OutboxQueueParts {
 }
 
 /** The deliveries of webhooks as rows of the outbox. */
-export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts): DeliveryQueue {
+class OutboxQueue implements DeliveryQueue {
+  private readonly parts: OutboxQueueParts;
   // A webhook whose type moved to another chain has deliveries of both kinds.
-  const kinds = chains.map(deliveryKind);
+  private readonly kinds: string[];
 
-  const rowsOf = async (find: (kind: string) => Promise<readonly OutboxRow[]>): Promise<readonly Delivery[]> =>
-    (await Promise.all(kinds.map(find)))
+  constructor(parts: OutboxQueueParts) {
+    this.parts = parts;
+    this.kinds = parts.chains.map(deliveryKind);
+  }
+
+  private async rowsOf(find: (kind: string) => Promise<readonly OutboxRow[]>): Promise<readonly Delivery[]> {
+    return (await Promise.all(this.kinds.map(find)))
       .flat()
       .sort((a, b) => b.id - a.id)
       .map(toDelivery);
+  }
 
   /** Repeats a bounded change for each kind until no row is left; returns the number of changed rows. */
-  const inChunks = async (change: (kind: string, limit: number) => Promise<number>): Promise<number> => {
+  private async inChunks(change: (kind: string, limit: number) => Promise<number>): Promise<number> {
     let sum = 0;
-    for (const kind of kinds) {
+    for (const kind of this.kinds) {
       let changed = BATCH;
       while (changed === BATCH) {
         changed = await change(kind, BATCH);
@@ -184,166 +191,208 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       }
     }
     return sum;
+  }
+
+  readonly existing: DeliveryQueue['existing'] = (tx, chain, keys) =>
+    this.parts.outbox.existing(tx, deliveryKind(chain), keys);
+
+  enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number> {
+    return this.parts.enqueue(tx, jobs);
+  }
+
+  readonly forget: DeliveryQueue['forget'] = async (tx, chain, slot) => {
+    await this.parts.outbox.discardUntried(tx, { kind: deliveryKind(chain), fromSlot: slot, toSlot: slot });
   };
 
-  return {
-    existing: (tx, chain, keys) => outbox.existing(tx, deliveryKind(chain), keys),
-    enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => enqueue(tx, jobs),
-    forget: async (tx, chain, slot) => {
-      await outbox.discardUntried(tx, { kind: deliveryKind(chain), fromSlot: slot, toSlot: slot });
-    },
-    moveSlot: (tx, chain, keys, slot) => outbox.moveSlot(tx, deliveryKind(chain), keys, slot),
-    async discardWaiting(tx, webhookId, reason) {
-      const which = [{ states: ['pending'] as const }, ...SELF_HELD.map((why) => ({ states: HELD, reason: why }))];
-      for (const one of which) {
-        await inChunks((kind, limit) => outbox.discard(tx, { ...one, kind, group: webhookId, limit }, reason));
-      }
-    },
-    async inFlight(tx, webhookId) {
-      const found = new Set<number>();
-      for (const kind of kinds) {
-        const page = { limit: MAX_RUNNING, tx };
-        const rows = await outbox.list({ kind, group: webhookId, states: ['running'] }, page);
-        for (const { id } of rows) found.add(id);
-      }
-      return found;
-    },
-    takeMembers: (tx, { kind, group }, limit) => outbox.take(tx, { kind, group, limit }, REASONS.batch),
-    giveBackMembers: (tx, { kind }, ids) => outbox.giveBack(tx, { kind, ids }, REASONS.batch),
-    async finishMembers(tx, { kind }, ids, end) {
-      await outbox.finish(tx, { kind, ids, reason: REASONS.batch }, end);
-    },
-    async releaseMembers(tx, batches) {
-      const leaders = [...batches.keys()];
-      const byAttempts = new Map<number, number[]>();
-      for (let from = 0; from < leaders.length; from += MAX_PAGE) {
-        const some = leaders.slice(from, from + MAX_PAGE);
-        const attempts = new Map<number, number>();
-        for (const kind of kinds)
-          for (const row of await outbox.list({ kind, ids: some }, { limit: MAX_PAGE, tx }))
-            attempts.set(row.id, row.attempts);
-        for (const leader of some) {
-          const count = attempts.get(leader) ?? 0;
-          byAttempts.set(count, [...(byAttempts.get(count) ?? []), ...(batches.get(leader) ?? [])]);
-        }
-      }
-      for (const [attempts, ids] of byAttempts)
-        for (const kind of kinds) await outbox.release(tx, { kind, ids, reason: REASONS.batch }, { attempts });
-    },
-    async discardMembers(tx, ids, reason) {
-      for (const kind of kinds) await outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);
-    },
-    async holdWaiting(tx, webhookId, reason) {
-      await inChunks((kind, limit) => outbox.hold(tx, { kind, group: webhookId, limit }, reason));
-    },
-    releaseHeld: (tx, webhookId, reason) =>
-      inChunks((kind, limit) => outbox.release(tx, { kind, group: webhookId, reason, limit })),
-    async discardHeld(tx, webhookId, which, reason) {
-      let left = which.limit;
-      for (const kind of kinds) {
-        for (const why of SELF_HELD) {
-          if (left <= 0) break;
-          const change = { ...which, kind, group: webhookId, states: HELD, reason: why, limit: left };
-          left -= await outbox.discard(tx, change, reason);
-        }
-      }
-      return which.limit - left;
-    },
-    countWaiting: (tx, chain, webhookId, atMost) =>
-      outbox.count({ kind: deliveryKind(chain), group: webhookId, states: STATES.pending }, { atMost, tx }),
-    async stored(webhookId, tx) {
-      const all = { events: 0, bytes: 0 };
-      for (const kind of kinds) {
-        const { rows, sum } = await outbox.total({ kind, group: webhookId, states: UNDELIVERED }, 'bytes', {
-          ...(tx && { tx }),
-        });
-        all.events += rows;
-        all.bytes += sum;
-      }
-      return all;
-    },
-    async depth(atMost) {
-      const counts = await Promise.all(kinds.map((kind) => outbox.count({ kind, states: STATES.pending }, { atMost })));
-      return counts.reduce((sum, count) => sum + count, 0);
-    },
-    async list(webhookId, { status, before, limit, signature }) {
-      const filter = {
-        group: webhookId,
-        ...(status === null ? {} : { states: STATES[status] }),
-        ...(signature === null ? {} : { keys: [deliveryKey(webhookId, signature)] }),
-      };
-      const page = { limit, ...(before === null ? {} : { beforeId: before }) };
-      return (await rowsOf((kind) => outbox.list({ kind, ...filter }, page))).slice(0, limit);
-    },
-    async get(webhookId, id) {
-      const found = await rowsOf((kind) => outbox.list({ kind, group: webhookId, ids: [id] }, { limit: 1 }));
-      return found[0] ?? null;
-    },
-    async requeueKeys(tx, chain, keys) {
-      let sum = 0;
-      for (let from = 0; from < keys.length; from += BATCH) {
-        const batch = keys.slice(from, from + BATCH);
-        sum += await outbox.requeue(tx, { kind: deliveryKind(chain), keys: batch, limit: BATCH });
-      }
-      return sum;
-    },
-    async resend(tx, hook, ids, { once = false } = {}) {
-      let sum = 0;
-      for (const kind of kinds) sum += await resendOf(outbox, tx, { kind, hook, ids, once });
-      return sum;
-    },
-    hasten: (tx, { id }, { ids, sinceMs, untilMs }) =>
-      inChunks((kind, limit) =>
-        outbox.hasten(tx, {
-          kind,
-          group: id,
-          limit,
-          ...(ids && { ids }),
-          ...(sinceMs === undefined ? {} : { createdFrom: sinceMs }),
-          ...(untilMs === undefined ? {} : { createdBefore: untilMs }),
-        }),
-      ),
-    async unfinishedOf(webhookIds) {
-      const [first = new Map(), ...others] = await Promise.all(
-        kinds.map((kind) => outbox.unfinished(kind, webhookIds)),
+  readonly moveSlot: DeliveryQueue['moveSlot'] = (tx, chain, keys, slot) =>
+    this.parts.outbox.moveSlot(tx, deliveryKind(chain), keys, slot);
+
+  readonly discardWaiting: DeliveryQueue['discardWaiting'] = async (tx, webhookId, reason) => {
+    const which = [{ states: ['pending'] as const }, ...SELF_HELD.map((why) => ({ states: HELD, reason: why }))];
+    for (const one of which) {
+      await this.inChunks((kind, limit) =>
+        this.parts.outbox.discard(tx, { ...one, kind, group: webhookId, limit }, reason),
       );
-      const all = new Map(first);
-      for (const [id, { waiting, held, nextAt }] of others.flatMap((more) => [...more])) {
-        const known = all.get(id) ?? { waiting: 0, held: 0, nextAt: null };
-        const times = [known.nextAt, nextAt].filter((time) => time !== null);
-        all.set(id, {
-          waiting: known.waiting + waiting,
-          held: known.held + held,
-          nextAt: times.length === 0 ? null : Math.min(...times),
-        });
+    }
+  };
+
+  readonly inFlight: DeliveryQueue['inFlight'] = async (tx, webhookId) => {
+    const found = new Set<number>();
+    for (const kind of this.kinds) {
+      const page = { limit: MAX_RUNNING, tx };
+      const rows = await this.parts.outbox.list({ kind, group: webhookId, states: ['running'] }, page);
+      for (const { id } of rows) found.add(id);
+    }
+    return found;
+  };
+
+  readonly takeMembers: DeliveryQueue['takeMembers'] = (tx, { kind, group }, limit) =>
+    this.parts.outbox.take(tx, { kind, group, limit }, REASONS.batch);
+
+  readonly giveBackMembers: DeliveryQueue['giveBackMembers'] = (tx, { kind }, ids) =>
+    this.parts.outbox.giveBack(tx, { kind, ids }, REASONS.batch);
+
+  readonly finishMembers: DeliveryQueue['finishMembers'] = async (tx, { kind }, ids, end) => {
+    await this.parts.outbox.finish(tx, { kind, ids, reason: REASONS.batch }, end);
+  };
+
+  readonly releaseMembers: DeliveryQueue['releaseMembers'] = async (tx, batches) => {
+    const leaders = [...batches.keys()];
+    const byAttempts = new Map<number, number[]>();
+    for (let from = 0; from < leaders.length; from += MAX_PAGE) {
+      const some = leaders.slice(from, from + MAX_PAGE);
+      const attempts = new Map<number, number>();
+      for (const kind of this.kinds)
+        for (const row of await this.parts.outbox.list({ kind, ids: some }, { limit: MAX_PAGE, tx }))
+          attempts.set(row.id, row.attempts);
+      for (const leader of some) {
+        const count = attempts.get(leader) ?? 0;
+        byAttempts.set(count, [...(byAttempts.get(count) ?? []), ...(batches.get(leader) ?? [])]);
       }
-      return all;
-    },
-    countFinished: (hook, range) => outbox.count(finishedOf(hook, range)),
-    async finished(tx, hook, range, page) {
-      return (await outbox.list(finishedOf(hook, range), { ...page, tx })).map(({ id }) => id);
-    },
-    async unfinished(ids) {
-      const found = new Set<number>();
-      for (const kind of kinds) {
-        for (const { id } of await outbox.list({ kind, ids, states: STATES.pending }, { limit: MAX_PAGE }))
-          found.add(id);
+    }
+    for (const [attempts, ids] of byAttempts)
+      for (const kind of this.kinds)
+        await this.parts.outbox.release(tx, { kind, ids, reason: REASONS.batch }, { attempts });
+  };
+
+  readonly discardMembers: DeliveryQueue['discardMembers'] = async (tx, ids, reason) => {
+    for (const kind of this.kinds)
+      await this.parts.outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);
+  };
+
+  readonly holdWaiting: DeliveryQueue['holdWaiting'] = async (tx, webhookId, reason) => {
+    await this.inChunks((kind, limit) => this.parts.outbox.hold(tx, { kind, group: webhookId, limit }, reason));
+  };
+
+  readonly releaseHeld: DeliveryQueue['releaseHeld'] = (tx, webhookId, reason) =>
+    this.inChunks((kind, limit) => this.parts.outbox.release(tx, { kind, group: webhookId, reason, limit }));
+
+  readonly discardHeld: DeliveryQueue['discardHeld'] = async (tx, webhookId, which, reason) => {
+    let left = which.limit;
+    for (const kind of this.kinds) {
+      for (const why of SELF_HELD) {
+        if (left <= 0) break;
+        const change = { ...which, kind, group: webhookId, states: HELD, reason: why, limit: left };
+        left -= await this.parts.outbox.discard(tx, change, reason);
       }
-      return found;
-    },
-    async counts({ id, type }, atMost) {
-      const which = { kind: deliveryKind(chainOf(type)), group: id };
-      return {
-        waiting: await outbox.count({ ...which, states: ['pending', 'running'] }, { atMost }),
-        held: await outbox.count({ ...which, states: HELD }, { atMost }),
-      };
-    },
-    async prune(tx, chain, options) {
-      const rows = await outbox.prune(tx, { kind: deliveryKind(chain), ...options });
-      return rows.map(({ id, payload }) => ({ id, payload: payload as DeliveryPayload }));
-    },
+    }
+    return which.limit - left;
+  };
+
+  readonly countWaiting: DeliveryQueue['countWaiting'] = (tx, chain, webhookId, atMost) =>
+    this.parts.outbox.count({ kind: deliveryKind(chain), group: webhookId, states: STATES.pending }, { atMost, tx });
+
+  readonly stored: DeliveryQueue['stored'] = async (webhookId, tx) => {
+    const all = { events: 0, bytes: 0 };
+    for (const kind of this.kinds) {
+      const { rows, sum } = await this.parts.outbox.total({ kind, group: webhookId, states: UNDELIVERED }, 'bytes', {
+        ...(tx && { tx }),
+      });
+      all.events += rows;
+      all.bytes += sum;
+    }
+    return all;
+  };
+
+  readonly depth: DeliveryQueue['depth'] = async (atMost) => {
+    const counts = await Promise.all(
+      this.kinds.map((kind) => this.parts.outbox.count({ kind, states: STATES.pending }, { atMost })),
+    );
+    return counts.reduce((sum, count) => sum + count, 0);
+  };
+
+  readonly list: DeliveryQueue['list'] = async (webhookId, { status, before, limit, signature }) => {
+    const filter = {
+      group: webhookId,
+      ...(status === null ? {} : { states: STATES[status] }),
+      ...(signature === null ? {} : { keys: [deliveryKey(webhookId, signature)] }),
+    };
+    const page = { limit, ...(before === null ? {} : { beforeId: before }) };
+    return (await this.rowsOf((kind) => this.parts.outbox.list({ kind, ...filter }, page))).slice(0, limit);
+  };
+
+  readonly get: DeliveryQueue['get'] = async (webhookId, id) => {
+    const found = await this.rowsOf((kind) =>
+      this.parts.outbox.list({ kind, group: webhookId, ids: [id] }, { limit: 1 }),
+    );
+    return found[0] ?? null;
+  };
+
+  readonly requeueKeys: DeliveryQueue['requeueKeys'] = async (tx, chain, keys) => {
+    let sum = 0;
+    for (let from = 0; from < keys.length; from += BATCH) {
+      const batch = keys.slice(from, from + BATCH);
+      sum += await this.parts.outbox.requeue(tx, { kind: deliveryKind(chain), keys: batch, limit: BATCH });
+    }
+    return sum;
+  };
+
+  readonly resend: DeliveryQueue['resend'] = async (tx, hook, ids, { once = false } = {}) => {
+    let sum = 0;
+    for (const kind of this.kinds) sum += await resendOf(this.parts.outbox, tx, { kind, hook, ids, once });
+    return sum;
+  };
+
+  readonly hasten: DeliveryQueue['hasten'] = (tx, { id }, { ids, sinceMs, untilMs }) =>
+    this.inChunks((kind, limit) =>
+      this.parts.outbox.hasten(tx, {
+        kind,
+        group: id,
+        limit,
+        ...(ids && { ids }),
+        ...(sinceMs === undefined ? {} : { createdFrom: sinceMs }),
+        ...(untilMs === undefined ? {} : { createdBefore: untilMs }),
+      }),
+    );
+
+  readonly unfinishedOf: DeliveryQueue['unfinishedOf'] = async (webhookIds) => {
+    const [first = new Map(), ...others] = await Promise.all(
+      this.kinds.map((kind) => this.parts.outbox.unfinished(kind, webhookIds)),
+    );
+    const all = new Map(first);
+    for (const [id, { waiting, held, nextAt }] of others.flatMap((more) => [...more])) {
+      const known = all.get(id) ?? { waiting: 0, held: 0, nextAt: null };
+      const times = [known.nextAt, nextAt].filter((time) => time !== null);
+      all.set(id, {
+        waiting: known.waiting + waiting,
+        held: known.held + held,
+        nextAt: times.length === 0 ? null : Math.min(...times),
+      });
+    }
+    return all;
+  };
+
+  readonly countFinished: DeliveryQueue['countFinished'] = (hook, range) =>
+    this.parts.outbox.count(finishedOf(hook, range));
+
+  readonly finished: DeliveryQueue['finished'] = async (tx, hook, range, page) => {
+    return (await this.parts.outbox.list(finishedOf(hook, range), { ...page, tx })).map(({ id }) => id);
+  };
+
+  readonly unfinished: DeliveryQueue['unfinished'] = async (ids) => {
+    const found = new Set<number>();
+    for (const kind of this.kinds) {
+      for (const { id } of await this.parts.outbox.list({ kind, ids, states: STATES.pending }, { limit: MAX_PAGE }))
+        found.add(id);
+    }
+    return found;
+  };
+
+  readonly counts: DeliveryQueue['counts'] = async ({ id, type }, atMost) => {
+    const which = { kind: deliveryKind(chainOf(type)), group: id };
+    return {
+      waiting: await this.parts.outbox.count({ ...which, states: ['pending', 'running'] }, { atMost }),
+      held: await this.parts.outbox.count({ ...which, states: HELD }, { atMost }),
+    };
+  };
+
+  readonly prune: DeliveryQueue['prune'] = async (tx, chain, options) => {
+    const rows = await this.parts.outbox.prune(tx, { kind: deliveryKind(chain), ...options });
+    return rows.map(({ id, payload }) => ({ id, payload: payload as DeliveryPayload }));
   };
 }
+
+export const createOutboxQueue = (parts: OutboxQueueParts): DeliveryQueue => new OutboxQueue(parts);
 
 const finishedOf = (hook: Webhook, { states, sinceMs, untilMs }: FinishedRange): OutboxFilter => ({
   kind: deliveryKind(chainOf(hook.type)),

@@ -53,7 +53,7 @@ export function readCodama(root: Node): InterfaceParts | null {
   const instructions = listOrEmpty(program['instructions']);
   if (instructions.length > MAX_INSTRUCTIONS) return null;
   const others = listOrEmpty(root['additionalPrograms']).filter(isPlainObject);
-  const types = createTypes(program, others);
+  const types = new TypeCompiler(program, others);
   return {
     name: program['name'],
     address: program['publicKey'],
@@ -69,7 +69,7 @@ export function readCodama(root: Node): InterfaceParts | null {
 /** Public interfaces have one or two. */
 const MAX_DISCRIMINATORS = 16;
 
-function callOf(item: Node, types: Types): CallShape | null {
+function callOf(item: Node, types: TypeCompiler): CallShape | null {
   const args = listOrEmpty(item['arguments']).filter(isPlainObject);
   const byName = new Map(args.toReversed().map((argument) => [argument['name'], argument]));
   const discriminators = listOrEmpty(item['discriminators']);
@@ -162,58 +162,63 @@ const constantOf = (node: unknown): Uint8Array => {
 
 // -------------------------------------------------------------------------------------------------------------------- types
 
-interface Types {
-  /** A type of the program. */
-  read(type: unknown): ReadValue;
-}
-
 const MAX_TYPE_DEPTH = 32;
 const NOTHING = new Uint8Array(0);
 
-function createTypes(program: Node, others: readonly Node[]): Types {
-  const compiled = new Map<string, ReadValue>();
-  const definitions = new Map<Node, Map<string, unknown>>();
-  const pay = compileBudget();
+/** Compiles the types of a program, and of the others that it links to. A type that is linked is compiled once, when it is first read. */
+class TypeCompiler {
+  private readonly program: Node;
+  /** Programs that links may lead to. */
+  private readonly others: readonly Node[];
+  private readonly compiled = new Map<string, ReadValue>();
+  private readonly definitions = new Map<Node, Map<string, unknown>>();
+  private readonly pay = compileBudget();
   /** Programs by name, the first of each. */
-  const homes = lazy(() => {
-    const byName = new Map<unknown, Node>();
-    for (const one of [program, ...others]) if (!byName.has(one['name'])) byName.set(one['name'], one);
-    return byName;
-  });
-  const places = lazy(() => new Map(others.map((one, at) => [one, at])));
+  private readonly homes: () => ReadonlyMap<unknown, Node>;
+  private readonly places = lazy(() => new Map(this.others.map((one, at) => [one, at])));
 
-  function definitionOf(owner: Node, name: string): unknown {
-    let own = definitions.get(owner);
+  constructor(program: Node, others: readonly Node[]) {
+    this.program = program;
+    this.others = others;
+    this.homes = lazy(() => {
+      const byName = new Map<unknown, Node>();
+      for (const one of [program, ...others]) if (!byName.has(one['name'])) byName.set(one['name'], one);
+      return byName;
+    });
+  }
+
+  private definitionOf(owner: Node, name: string): unknown {
+    let own = this.definitions.get(owner);
     if (own === undefined) {
       own = new Map();
       for (const item of listOrEmpty(owner['definedTypes']))
         if (isPlainObject(item) && typeof item['name'] === 'string') own.set(item['name'], item['type']);
-      definitions.set(owner, own);
+      this.definitions.set(owner, own);
     }
     return own.get(name);
   }
 
   /** What a link leads to: a type of the program with the link, or of the one that it names. */
-  function target({ name, program: owner }: Node, home: Node): { readonly home: Node; readonly name: string } {
+  private target({ name, program: owner }: Node, home: Node): { readonly home: Node; readonly name: string } {
     if (!isPlainObject(owner)) return { home, name: demandText(name) };
-    return { home: homes().get(demandText(owner['name'])) ?? misfit(), name: demandText(name) };
+    return { home: this.homes().get(demandText(owner['name'])) ?? misfit(), name: demandText(name) };
   }
 
-  function link(node: Node, from: Node): ReadValue {
-    const { home, name } = target(node, from);
-    const id = `${places().get(home) ?? -1}/${name}`;
-    const known = compiled.get(id);
+  private link(node: Node, from: Node): ReadValue {
+    const { home, name } = this.target(node, from);
+    const id = `${this.places().get(home) ?? -1}/${name}`;
+    const known = this.compiled.get(id);
     if (known !== undefined) return known;
-    const type = deferred(() => read(definitionOf(home, name), 0, home));
-    compiled.set(id, type);
+    const type = deferred(() => this.compile(this.definitionOf(home, name), 0, home));
+    this.compiled.set(id, type);
     return type;
   }
 
-  function read(type: unknown, depth: number, home: Node): ReadValue {
+  private compile(type: unknown, depth: number, home: Node): ReadValue {
     if (depth > MAX_TYPE_DEPTH) misfit();
-    pay();
+    this.pay();
     const node = nodeOf(type);
-    const inner = (item: unknown) => read(item, depth + 1, home);
+    const inner = (item: unknown) => this.compile(item, depth + 1, home);
     const { item, prefix } = node;
     switch (node['kind']) {
       case 'numberTypeNode':
@@ -231,15 +236,15 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       case 'bytesTypeNode':
         return restBytes;
       case 'definedTypeLinkNode':
-        return link(node, home);
+        return this.link(node, home);
       case 'structTypeNode':
-        return fieldsOf(listOrEmpty(node['fields']), depth, home);
+        return this.fieldsOf(listOrEmpty(node['fields']), depth, home);
       case 'tupleTypeNode':
         return struct(listOrEmpty(node['items']).map((one, at) => ({ name: String(at), read: inner(one) })));
       case 'enumTypeNode':
-        return enumOf(node, home);
+        return this.enumOf(node, home);
       case 'optionTypeNode': {
-        const size = node['fixed'] === true ? fixedSize(item, 0, home) : 0;
+        const size = node['fixed'] === true ? this.fixedSize(item, 0, home) : 0;
         return option(prefix === undefined ? number('u8')! : inner(prefix), inner(item), size);
       }
       case 'remainderOptionTypeNode':
@@ -248,9 +253,9 @@ function createTypes(program: Node, others: readonly Node[]): Types {
         return zeroableOption(inner(item), node['zeroValue'] === undefined ? null : constantOf(node['zeroValue']));
       case 'arrayTypeNode':
       case 'setTypeNode':
-        return list(countOf(node['count'], depth, home), inner(item));
+        return list(this.countOf(node['count'], depth, home), inner(item));
       case 'mapTypeNode':
-        return map(countOf(node['count'], depth, home), inner(node['key']), inner(node['value']));
+        return map(this.countOf(node['count'], depth, home), inner(node['key']), inner(node['value']));
       case 'fixedSizeTypeNode':
         return sized(sizeOf(node['size']), inner(node['type']));
       case 'sizePrefixTypeNode':
@@ -269,13 +274,13 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     }
   }
 
-  function fieldsOf(items: readonly unknown[], depth: number, home: Node): ReadValue {
+  private fieldsOf(items: readonly unknown[], depth: number, home: Node): ReadValue {
     return struct(
       items.map((field): NamedValue => {
         const { name, type, defaultValueStrategy } = nodeOf(field);
         return {
           name: demandName(name),
-          read: read(type, depth + 1, home),
+          read: this.compile(type, depth + 1, home),
           isHidden: defaultValueStrategy === 'omitted',
         };
       }),
@@ -283,9 +288,9 @@ function createTypes(program: Node, others: readonly Node[]): Types {
   }
 
   /** Variants are compiled when they first occur. */
-  function enumOf(node: Node, home: Node): ReadValue {
+  private enumOf(node: Node, home: Node): ReadValue {
     const items = listOrEmpty(node['variants']);
-    pay(items.length);
+    this.pay(items.length);
     const tags = new Map<number, number>();
     let tag = 0;
     for (const [at, item] of items.entries()) {
@@ -294,37 +299,38 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       tags.set(tag++, at);
     }
     const known: (Variant | undefined)[] = [];
-    return variants(node['size'] === undefined ? number('u8')! : read(node['size'], 0, home), (found) => {
+    return variants(node['size'] === undefined ? number('u8')! : this.compile(node['size'], 0, home), (found) => {
       const at = tags.get(found);
       if (at === undefined) return undefined;
       if (known[at] === undefined) {
         // One that does not compile is not tried again.
         known[at] = UNREADABLE;
-        known[at] = variantOf(nodeOf(items[at]), home);
+        known[at] = this.variantOf(nodeOf(items[at]), home);
       }
       return known[at];
     });
   }
 
-  function variantOf(node: Node, home: Node): Variant {
-    const body = node['kind'] === 'enumEmptyVariantTypeNode' ? null : read(node['struct'] ?? node['tuple'], 0, home);
+  private variantOf(node: Node, home: Node): Variant {
+    const body =
+      node['kind'] === 'enumEmptyVariantTypeNode' ? null : this.compile(node['struct'] ?? node['tuple'], 0, home);
     return { name: demandName(node['name']), body };
   }
 
-  function countOf(node: unknown, depth: number, home: Node): ListCount {
+  private countOf(node: unknown, depth: number, home: Node): ListCount {
     const count = nodeOf(node);
     if (count['kind'] === 'remainderCountNode') return 'rest';
-    if (count['kind'] === 'prefixedCountNode') return read(count['prefix'], depth + 1, home);
+    if (count['kind'] === 'prefixedCountNode') return this.compile(count['prefix'], depth + 1, home);
     return sizeOf(count['value']);
   }
 
   /** Bytes of a type that always has as many. */
-  function fixedSize(type: unknown, depth: number, home: Node): number {
+  private fixedSize(type: unknown, depth: number, home: Node): number {
     if (depth > MAX_TYPE_DEPTH) misfit();
     // Links make a tree of exponential size out of a short text.
-    pay();
+    this.pay();
     const node = nodeOf(type);
-    const inner = (one: unknown) => fixedSize(one, depth + 1, home);
+    const inner = (one: unknown) => this.fixedSize(one, depth + 1, home);
     const sum = (items: readonly unknown[]) => items.reduce<number>((size, one) => size + inner(one), 0);
     switch (node['kind']) {
       case 'numberTypeNode': {
@@ -346,8 +352,8 @@ function createTypes(program: Node, others: readonly Node[]): Types {
       case 'tupleTypeNode':
         return sum(listOrEmpty(node['items']));
       case 'definedTypeLinkNode': {
-        const linked = target(node, home);
-        return fixedSize(definitionOf(linked.home, linked.name), depth + 1, linked.home);
+        const linked = this.target(node, home);
+        return this.fixedSize(this.definitionOf(linked.home, linked.name), depth + 1, linked.home);
       }
       case 'arrayTypeNode':
         return sizeOf(nodeOf(node['count'])['value']) * inner(node['item']);
@@ -356,7 +362,10 @@ function createTypes(program: Node, others: readonly Node[]): Types {
     }
   }
 
-  return { read: (type) => read(type, 0, program) };
+  /** A type of the program. */
+  read(type: unknown): ReadValue {
+    return this.compile(type, 0, this.program);
+  }
 }
 
 const numberOf = ({ format, endian }: Node): ReadValue => number(demandText(format), endian === 'be') ?? misfit();
