@@ -72,7 +72,7 @@ function bed({
     place?.keep(transaction, targets);
     return place !== null;
   };
-  return { clock, seen, expired, sent, senders, asked, state, rebroadcast: { ...rebroadcast, add } };
+  return { clock, seen, expired, sent, senders, asked, state, rebroadcast: Object.assign(rebroadcast, { add }) };
 }
 
 const FINAL = { confirmations: null, confirmationStatus: 'finalized' } as const;

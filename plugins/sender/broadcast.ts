@@ -219,63 +219,81 @@ const MAX_HASHES = 64;
 /** A lagging node may not know a fresh blockhash: younger transactions are not dropped for it. */
 const FRESH_MS = 10_000;
 
-export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
-  const { reader, clock } = parts;
-  const entries = new Map<string, PendingTransaction>();
-  const controller = new AbortController();
-  const ended = parts.metrics.counter('rebroadcast_ended_total', 'transactions no longer repeated, by reason', [
-    'reason',
-  ]);
+/**
+ * Transactions that wait for their end, by signature. `places` counts those that wait and those that are reserved for a call; each place is
+ * given back once, by `end` or by whoever reserved it. One round runs at a time.
+ */
+class Rebroadcaster implements Rebroadcast {
+  private readonly parts: RebroadcastParts;
+  private readonly entries = new Map<string, PendingTransaction>();
+  private readonly controller = new AbortController();
+  private readonly ended: Counter;
   /** Places that are taken, by tenant. */
-  const placesOf = new Map<string, number>();
-  let places = 0;
+  private readonly placesOf = new Map<string, number>();
+  private places = 0;
   /** When a blockhash was last checked, monotonic. */
-  const checkedAt = new Map<string, number>();
-  const reasons: Record<'final' | 'expired' | 'gave-up' | 'unseen', Counter> = {
-    final: ended.with('final'),
-    unseen: ended.with('unseen'),
-    expired: ended.with('expired'),
-    'gave-up': ended.with('gave-up'),
-  };
-  const repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions after the first');
-  parts.metrics.observe('rebroadcast_queued', 'transactions that are neither final nor expired', () => entries.size);
-  let scheduled = false;
-  let cancel = () => {};
+  private readonly checkedAt = new Map<string, number>();
+  private readonly reasons: Record<'final' | 'expired' | 'gave-up' | 'unseen', Counter>;
+  private readonly repeats: Counter;
+  private scheduled = false;
+  private cancel = () => {};
 
-  function schedule(): void {
-    if (scheduled || entries.size === 0 || controller.signal.aborted) return;
-    scheduled = true;
-    cancel = clock.timeout(parts.limits.intervalMs, () => {
-      void round()
-        .catch((error: unknown) => parts.log.error({ err: error }, 'a round of rebroadcasts failed'))
+  constructor(parts: RebroadcastParts) {
+    this.parts = parts;
+    this.ended = parts.metrics.counter('rebroadcast_ended_total', 'transactions no longer repeated, by reason', [
+      'reason',
+    ]);
+    this.reasons = {
+      final: this.ended.with('final'),
+      unseen: this.ended.with('unseen'),
+      expired: this.ended.with('expired'),
+      'gave-up': this.ended.with('gave-up'),
+    };
+    this.repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions after the first');
+    parts.metrics.observe(
+      'rebroadcast_queued',
+      'transactions that are neither final nor expired',
+      () => this.entries.size,
+    );
+  }
+
+  private schedule(): void {
+    if (this.scheduled || this.entries.size === 0 || this.controller.signal.aborted) return;
+    this.scheduled = true;
+    this.cancel = this.parts.clock.timeout(this.parts.limits.intervalMs, () => {
+      void this.round()
+        .catch((error: unknown) => this.parts.log.error({ err: error }, 'a round of rebroadcasts failed'))
         .finally(() => {
-          scheduled = false;
-          schedule();
+          this.scheduled = false;
+          this.schedule();
         });
     });
   }
 
-  async function round(): Promise<void> {
-    for (const entry of [...entries.values()]) {
-      if (clock.monotonic() - entry.addedAt >= parts.limits.maxAgeMs) end(entry, 'gave-up');
-      else if (!entry.sender.hasKey && entry.repeats >= parts.limits.maxRepeatsWithoutKey) end(entry, 'unseen');
+  private async round(): Promise<void> {
+    for (const entry of [...this.entries.values()]) {
+      if (this.parts.clock.monotonic() - entry.addedAt >= this.parts.limits.maxAgeMs) this.end(entry, 'gave-up');
+      else if (!entry.sender.hasKey && entry.repeats >= this.parts.limits.maxRepeatsWithoutKey)
+        this.end(entry, 'unseen');
     }
-    await dropFinal();
-    await dropExpired();
-    await sendAgain(inTurns([...entries.values()].filter(({ isInBlock }) => !isInBlock)));
+    await this.dropFinal();
+    await this.dropExpired();
+    await this.sendAgain(inTurns([...this.entries.values()].filter(({ isInBlock }) => !isInBlock)));
   }
 
-  function end(entry: PendingTransaction, reason: keyof typeof reasons): void {
-    if (!entries.delete(entry.signature)) return;
-    free(entry.sender);
-    reasons[reason].add();
+  private end(entry: PendingTransaction, reason: keyof typeof this.reasons): void {
+    if (!this.entries.delete(entry.signature)) return;
+    this.free(entry.sender);
+    this.reasons[reason].add();
   }
 
-  async function dropFinal(): Promise<void> {
-    const waiting = [...entries.values()];
+  private async dropFinal(): Promise<void> {
+    const waiting = [...this.entries.values()];
     for (let from = 0; from < waiting.length; from += STATUS_BATCH) {
       const some = waiting.slice(from, from + STATUS_BATCH);
-      const statuses = await ask<{ value: readonly unknown[] }>('getSignatureStatuses', [some.map((e) => e.signature)]);
+      const statuses = await this.ask<{ value: readonly unknown[] }>('getSignatureStatuses', [
+        some.map((e) => e.signature),
+      ]);
       if (!Array.isArray(statuses?.value)) {
         // What a fork may have dropped meanwhile is sent again.
         for (const entry of some) entry.isInBlock = false;
@@ -284,67 +302,69 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
       some.forEach((entry, index) => {
         const status = (statuses.value[index] ?? null) as Status | null;
         entry.isInBlock = status !== null;
-        if (status !== null && isFinal(status)) end(entry, 'final');
+        if (status !== null && isFinal(status)) this.end(entry, 'final');
       });
     }
   }
 
-  async function dropExpired(): Promise<void> {
-    const old = [...entries.values()].filter((entry) => clock.monotonic() - entry.addedAt >= FRESH_MS);
+  private async dropExpired(): Promise<void> {
+    const old = [...this.entries.values()].filter((entry) => this.parts.clock.monotonic() - entry.addedAt >= FRESH_MS);
     const hashes = [...new Set(old.flatMap(({ blockhash }) => (blockhash === null ? [] : [blockhash])))];
-    for (const blockhash of checkedAt.keys()) if (!hashes.includes(blockhash)) checkedAt.delete(blockhash);
-    hashes.sort((one, other) => (checkedAt.get(one) ?? -1) - (checkedAt.get(other) ?? -1));
+    for (const blockhash of this.checkedAt.keys()) if (!hashes.includes(blockhash)) this.checkedAt.delete(blockhash);
+    hashes.sort((one, other) => (this.checkedAt.get(one) ?? -1) - (this.checkedAt.get(other) ?? -1));
     for (const blockhash of hashes.slice(0, MAX_HASHES)) {
-      checkedAt.set(blockhash, clock.monotonic());
+      this.checkedAt.set(blockhash, this.parts.clock.monotonic());
       const params = [blockhash, { commitment: 'processed' }];
-      const valid = await ask<{ value: unknown }>('isBlockhashValid', params);
+      const valid = await this.ask<{ value: unknown }>('isBlockhashValid', params);
       if (valid?.value !== false) continue;
-      for (const entry of old) if (entry.blockhash === blockhash) end(entry, 'expired');
+      for (const entry of old) if (entry.blockhash === blockhash) this.end(entry, 'expired');
     }
   }
 
   /** Undefined without an answer: nothing is concluded then. */
-  async function ask<T>(method: string, params: readonly unknown[]): Promise<T | undefined> {
+  private async ask<T>(method: string, params: readonly unknown[]): Promise<T | undefined> {
     try {
-      return await reader?.call<T>(method, params, { signal: controller.signal, tenant: OWN_WORK });
+      return await this.parts.reader?.call<T>(method, params, { signal: this.controller.signal, tenant: OWN_WORK });
     } catch {
       return undefined;
     }
   }
 
-  async function sendAgain(list: readonly PendingTransaction[]): Promise<void> {
+  private async sendAgain(list: readonly PendingTransaction[]): Promise<void> {
     const next = list[Symbol.iterator]();
     const worker = async () => {
       for (const entry of { [Symbol.iterator]: () => next }) {
-        if (controller.signal.aborted) return;
-        if (!entries.has(entry.signature)) continue;
-        repeats.add();
+        if (this.controller.signal.aborted) return;
+        if (!this.entries.has(entry.signature)) continue;
+        this.repeats.add();
         entry.repeats += 1;
-        await parts.send(entry.transaction, entry.targets, entry.sender.tenant);
+        await this.parts.send(entry.transaction, entry.targets, entry.sender.tenant);
       }
     };
-    await Promise.all(Array.from({ length: parts.limits.concurrency }, worker));
+    await Promise.all(Array.from({ length: this.parts.limits.concurrency }, worker));
   }
 
-  const tenantIdOf = ({ tenant }: Sender) => tenant.id;
-
-  function free(sender: Sender): void {
-    const name = tenantIdOf(sender);
-    const left = (placesOf.get(name) ?? 1) - 1;
-    places -= 1;
-    if (left === 0) placesOf.delete(name);
-    else placesOf.set(name, left);
+  private tenantIdOf({ tenant }: Sender) {
+    return tenant.id;
   }
 
-  function keep(transaction: SignedTransaction, targets: Targets, sender: Sender): void {
+  private free(sender: Sender): void {
+    const name = this.tenantIdOf(sender);
+    const left = (this.placesOf.get(name) ?? 1) - 1;
+    this.places -= 1;
+    if (left === 0) this.placesOf.delete(name);
+    else this.placesOf.set(name, left);
+  }
+
+  private keep(transaction: SignedTransaction, targets: Targets, sender: Sender): void {
     const { signature, recentBlockhash } = transaction.peek;
-    if (entries.has(signature) || controller.signal.aborted) {
-      free(sender);
+    if (this.entries.has(signature) || this.controller.signal.aborted) {
+      this.free(sender);
       return;
     }
     const blockhash = usesNonce(transaction.peek) ? null : recentBlockhash;
-    const addedAt = clock.monotonic();
-    entries.set(signature, {
+    const addedAt = this.parts.clock.monotonic();
+    this.entries.set(signature, {
       transaction,
       targets,
       signature,
@@ -354,36 +374,40 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
       repeats: 0,
       isInBlock: false,
     });
-    schedule();
+    this.schedule();
   }
 
-  return {
-    reserve(signature, sender) {
-      const name = tenantIdOf(sender);
-      const held = placesOf.get(name) ?? 0;
-      const room = { room: parts.limits.maxQueued, used: places, holders: placesOf.size };
-      // One that waits already needs no further place.
-      if (!entries.has(signature) && !admits(room, held, 1)) return null;
-      places += 1;
-      placesOf.set(name, held + 1);
-      let isOpen = true;
-      const once = (work: () => void) => {
-        if (isOpen) work();
-        isOpen = false;
-      };
-      return {
-        keep: (transaction, targets) => once(() => keep(transaction, targets, sender)),
-        release: () => once(() => free(sender)),
-      };
-    },
-    size: () => entries.size,
-    stop() {
-      controller.abort(new Error('the sender is stopping'));
-      cancel();
-      entries.clear();
-    },
+  readonly reserve: Rebroadcast['reserve'] = (signature, sender) => {
+    const name = this.tenantIdOf(sender);
+    const held = this.placesOf.get(name) ?? 0;
+    const room = { room: this.parts.limits.maxQueued, used: this.places, holders: this.placesOf.size };
+    // One that waits already needs no further place.
+    if (!this.entries.has(signature) && !admits(room, held, 1)) return null;
+    this.places += 1;
+    this.placesOf.set(name, held + 1);
+    let isOpen = true;
+    const once = (work: () => void) => {
+      if (isOpen) work();
+      isOpen = false;
+    };
+    return {
+      keep: (transaction, targets) => once(() => this.keep(transaction, targets, sender)),
+      release: () => once(() => this.free(sender)),
+    };
   };
+
+  size(): number {
+    return this.entries.size;
+  }
+
+  stop(): void {
+    this.controller.abort(new Error('the sender is stopping'));
+    this.cancel();
+    this.entries.clear();
+  }
 }
+
+export const createRebroadcast = (parts: RebroadcastParts): Rebroadcast => new Rebroadcaster(parts);
 
 /** Senders with a key first; within both groups round-robin over the senders. */
 function inTurns(list: readonly PendingTransaction[]): readonly PendingTransaction[] {

@@ -11,7 +11,7 @@ import {
 } from 'node:http2';
 import { ProtobufReader, ProtobufWriter } from '../../src/lib/protobuf.ts';
 import { type Clock, type Log, messageOf } from '../../src/plugin/plugin.ts';
-import type { Tenant } from '../../src/ports/access.ts';
+import type { Lease, Tenant } from '../../src/ports/access.ts';
 import { frame, GrpcError, readMessages, STATUS, type StatusName } from './grpc-server.ts';
 
 export interface PassOnOptions {
@@ -129,126 +129,152 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
   }
 
   return {
-    open(tenant, { take, ended }, headers) {
-      const place = tenant.take('passedStreams', 1);
-      const requested = tenant.take('streamFilterBytes', 0);
-      const arriving = tenant.take('answerBytes', 0);
-      let stream: ClientHttp2Stream | null = null;
-      /** Requests before the stream is open. */
-      let early: Buffer[] = [];
-      /** Updates of this turn. */
-      let arrived: Buffer[] = [];
-      let isOver = false;
-
-      function close(): void {
-        isOver = true;
-        early = [];
-        arrived = [];
-        for (const lease of [place, requested, arriving]) lease.release();
-        stream?.close(constants.NGHTTP2_CANCEL);
-      }
-
-      function finish(error: unknown): void {
-        if (isOver) return;
-        flush();
-        close();
-        ended(error);
-      }
-
-      function flush(): void {
-        const updates = arrived;
-        arrived = [];
-        if (updates.length > 0 && !isOver) take(updates);
-      }
-
-      function write(request: Buffer): void {
-        stream?.write(frame(EMPTY, request, 'identity'), () =>
-          requested.set(Math.max(0, requested.amount - request.length - WAITING_BYTES)),
-        );
-      }
-
-      function status(headers: Readonly<Record<string, unknown>>): void {
-        const code = headers['grpc-status'];
-        if (code === undefined || isOver) return;
-        const [name] = Object.entries(STATUS).find(([, value]) => String(value) === String(code)) ?? [];
-        log.warn({ status: name ?? null }, 'the Yellowstone server has ended a stream');
-        const isPassed = PASSED.includes(name as StatusName);
-        finish(
-          isPassed
-            ? new GrpcError(name as StatusName, statusText(headers['grpc-message']))
-            : new GrpcError('unavailable', LOST),
-        );
-      }
-
-      function update(bytes: Buffer): void {
-        arriving.set(0);
-        const kind = pingOf(bytes);
-        // Both sides keep their own stream alive.
-        if (kind === UPDATE.ping && stream?.writableNeedDrain === false) stream.write(frame(EMPTY, PING, 'identity'));
-        if (kind !== null) return;
-        if (arrived.length === 0) queueMicrotask(flush);
-        arrived.push(bytes);
-      }
-
-      async function start(): Promise<void> {
-        const connection = await connected();
-        if (isOver) {
-          connection.streams -= 1;
-          return;
-        }
-        const opened = connection.session.request({
-          ':method': 'POST',
-          ':path': '/geyser.Geyser/Subscribe',
-          'content-type': 'application/grpc',
-          te: 'trailers',
-          ...(token === null ? {} : { 'x-token': token }),
-          ...chosenOf(headers),
-        });
-        stream = opened;
-        opened.on('response', status);
-        opened.on('trailers', status);
-        opened.on('error', () => finish(new GrpcError('unavailable', LOST)));
-        opened.once('close', () => {
-          connection.streams -= 1;
-          finish(new GrpcError('unavailable', LOST));
-        });
-        readMessages(
-          {
-            stream: opened,
-            headers: {},
-            get isOver() {
-              return isOver;
-            },
-          },
-          {
-            maxBytes: maxMessageBytes(),
-            reserve: (bytes) => arriving.set(bytes > LARGE_BYTES ? bytes : 0),
-            // The server is ours.
-            deadline: null,
-          },
-          { take: update, ended: () => undefined, failed: finish },
-        );
-        for (const request of early) write(request);
-        early = [];
-      }
-
-      start().catch((error: unknown) => {
-        log.warn({ error: messageOf(error) }, 'the Yellowstone server cannot be reached');
-        finish(new GrpcError('unavailable', LOST));
-      });
-      return {
-        request(request) {
-          if (isOver) return;
-          requested.set(requested.amount + request.length + WAITING_BYTES);
-          if (stream === null) early.push(request);
-          else write(request);
-        },
-        close,
-      };
-    },
+    open: (tenant, taker, headers) =>
+      new PassedSubscription({ token, maxMessageBytes, log, connected, tenant, taker, headers }),
     close() {
       for (const { session } of connections) session.destroy();
     },
+  };
+}
+
+interface PassedStreamParts extends Pick<PassOnOptions, 'token' | 'maxMessageBytes' | 'log'> {
+  readonly tenant: Tenant;
+  readonly taker: PassedTaker;
+  /** Of the client's call. */
+  readonly headers: IncomingHttpHeaders;
+  /** A connection with room for one more stream, which is counted. */
+  connected(): Promise<Connection>;
+}
+
+/**
+ * One stream at the server, and the client's side of it. Requests wait in `early` until it is open; updates that arrive in one turn are handed
+ * on together. Once it is over nothing is handed on, and `ended` is called at most once.
+ */
+class PassedSubscription implements PassedStream {
+  private readonly parts: PassedStreamParts;
+  private readonly place: Lease;
+  /** Requests that the server has not taken yet. */
+  private readonly requested: Lease;
+  /** A large message while it arrives. */
+  private readonly arriving: Lease;
+  /** Null: it is not open yet. */
+  private stream: ClientHttp2Stream | null = null;
+  /** Requests before the stream is open. */
+  private early: Buffer[] = [];
+  /** Updates of this turn. */
+  private arrived: Buffer[] = [];
+  private isOver = false;
+
+  constructor(parts: PassedStreamParts) {
+    this.parts = parts;
+    this.place = parts.tenant.take('passedStreams', 1);
+    this.requested = parts.tenant.take('streamFilterBytes', 0);
+    this.arriving = parts.tenant.take('answerBytes', 0);
+    this.start().catch((error: unknown) => {
+      parts.log.warn({ error: messageOf(error) }, 'the Yellowstone server cannot be reached');
+      this.finish(new GrpcError('unavailable', LOST));
+    });
+  }
+
+  close(): void {
+    this.isOver = true;
+    this.early = [];
+    this.arrived = [];
+    for (const lease of [this.place, this.requested, this.arriving]) lease.release();
+    this.stream?.close(constants.NGHTTP2_CANCEL);
+  }
+
+  private finish(error: unknown): void {
+    if (this.isOver) return;
+    this.flush();
+    this.close();
+    this.parts.taker.ended(error);
+  }
+
+  private flush(): void {
+    const updates = this.arrived;
+    this.arrived = [];
+    if (updates.length > 0 && !this.isOver) this.parts.taker.take(updates);
+  }
+
+  private write(request: Buffer): void {
+    this.stream?.write(frame(EMPTY, request, 'identity'), () =>
+      this.requested.set(Math.max(0, this.requested.amount - request.length - WAITING_BYTES)),
+    );
+  }
+
+  private status(headers: Readonly<Record<string, unknown>>): void {
+    const code = headers['grpc-status'];
+    if (code === undefined || this.isOver) return;
+    const [name] = Object.entries(STATUS).find(([, value]) => String(value) === String(code)) ?? [];
+    this.parts.log.warn({ status: name ?? null }, 'the Yellowstone server has ended a stream');
+    const isPassed = PASSED.includes(name as StatusName);
+    this.finish(
+      isPassed
+        ? new GrpcError(name as StatusName, statusText(headers['grpc-message']))
+        : new GrpcError('unavailable', LOST),
+    );
+  }
+
+  private update(bytes: Buffer): void {
+    this.arriving.set(0);
+    const kind = pingOf(bytes);
+    // Both sides keep their own stream alive.
+    if (kind === UPDATE.ping && this.stream?.writableNeedDrain === false)
+      this.stream.write(frame(EMPTY, PING, 'identity'));
+    if (kind !== null) return;
+    if (this.arrived.length === 0) queueMicrotask(() => this.flush());
+    this.arrived.push(bytes);
+  }
+
+  private async start(): Promise<void> {
+    const connection = await this.parts.connected();
+    if (this.isOver) {
+      connection.streams -= 1;
+      return;
+    }
+    const opened = connection.session.request({
+      ':method': 'POST',
+      ':path': '/geyser.Geyser/Subscribe',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      ...(this.parts.token === null ? {} : { 'x-token': this.parts.token }),
+      ...chosenOf(this.parts.headers),
+    });
+    this.stream = opened;
+    opened.on('response', (headers) => this.status(headers));
+    opened.on('trailers', (headers) => this.status(headers));
+    opened.on('error', () => this.finish(new GrpcError('unavailable', LOST)));
+    opened.once('close', () => {
+      connection.streams -= 1;
+      this.finish(new GrpcError('unavailable', LOST));
+    });
+    const isOver = () => this.isOver;
+    readMessages(
+      {
+        stream: opened,
+        headers: {},
+        get isOver() {
+          return isOver();
+        },
+      },
+      {
+        maxBytes: this.parts.maxMessageBytes(),
+        reserve: (bytes) => this.arriving.set(bytes > LARGE_BYTES ? bytes : 0),
+        // The server is ours.
+        deadline: null,
+      },
+      { take: (bytes) => this.update(bytes), ended: () => undefined, failed: (error) => this.finish(error) },
+    );
+    for (const request of this.early) this.write(request);
+    this.early = [];
+  }
+
+  readonly request: PassedStream['request'] = (request) => {
+    if (this.isOver) return;
+    this.requested.set(this.requested.amount + request.length + WAITING_BYTES);
+    if (this.stream === null) this.early.push(request);
+    else this.write(request);
   };
 }
 

@@ -155,37 +155,13 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     return closings.get(server) ?? Promise.resolve();
   };
 
-  const listenTwin = async (bound: AddressInfo, { fd, websocketFd }: ListenOptions): Promise<number | null> => {
-    if (typeof websocketFd === 'number') {
-      const { port } = await listenOn(twin, { fd: websocketFd });
-      inherited.push(twin);
-      return port;
-    }
-    const { websocketPort } = core.http;
-    const host = typeof fd === 'number' ? bound.address : core.http.host;
-    const port = websocketPort ?? bound.port + 1;
-    if (port > 65_535) return null;
-    try {
-      return (await listenOn(twin, { host, port, key: 'http.websocketPort' })).port;
-    } catch (error) {
-      // The port was not configured explicitly, and the first listener serves websockets too.
-      if (websocketPort !== null) throw error;
-      log.warn({ port, code: codeOf(error), error: messageOf(error) }, 'no second listener for websockets');
-      return null;
-    }
+  const listenTwin = async (bound: AddressInfo, given: ListenOptions): Promise<number | null> => {
+    const opened = await openTwin(twin, bound, given, options);
+    if (opened.isInherited) inherited.push(twin);
+    return opened.port;
   };
 
-  function limitConnections(): void {
-    const maxConnections = Math.ceil(core.http.maxConnections / processes);
-    const descriptors = readDescriptors();
-    const connections = apiConnections(maxConnections, descriptors);
-    pipeline.connections.setMost(connections);
-    if (connections < maxConnections)
-      log.warn(
-        { maxConnections, connections, descriptors },
-        'the limit of open files (ulimit -n, LimitNOFILE=) leaves room for fewer connections than http.maxConnections',
-      );
-  }
+  const limitConnections = () => pipeline.connections.setMost(roomForConnections(options, processes));
 
   async function listenShared({ listeners, release }: SharedListeners): Promise<HttpAddresses> {
     const [bound, twinBound] = await Promise.all(
@@ -261,4 +237,43 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       await closed;
     },
   };
+}
+
+/** The second listener: a socket of systemd, the configured port, or the next one if it is free. `port` null: there is none. */
+async function openTwin(
+  twin: Server,
+  bound: AddressInfo,
+  { fd, websocketFd }: ListenOptions,
+  { core, log }: Pick<HttpFrontOptions, 'core' | 'log'>,
+): Promise<{ readonly port: number | null; readonly isInherited: boolean }> {
+  if (typeof websocketFd === 'number') {
+    const { port } = await listenOn(twin, { fd: websocketFd });
+    return { port, isInherited: true };
+  }
+  const { websocketPort } = core.http;
+  const host = typeof fd === 'number' ? bound.address : core.http.host;
+  const port = websocketPort ?? bound.port + 1;
+  if (port > 65_535) return { port: null, isInherited: false };
+  try {
+    const { port: opened } = await listenOn(twin, { host, port, key: 'http.websocketPort' });
+    return { port: opened, isInherited: false };
+  } catch (error) {
+    // The port was not configured explicitly, and the first listener serves websockets too.
+    if (websocketPort !== null) throw error;
+    log.warn({ port, code: codeOf(error), error: messageOf(error) }, 'no second listener for websockets');
+    return { port: null, isInherited: false };
+  }
+}
+
+/** The share of this process in `http.maxConnections`, as far as the limit of open files allows it. */
+function roomForConnections({ core, log }: Pick<HttpFrontOptions, 'core' | 'log'>, processes: number): number {
+  const maxConnections = Math.ceil(core.http.maxConnections / processes);
+  const descriptors = readDescriptors();
+  const connections = apiConnections(maxConnections, descriptors);
+  if (connections < maxConnections)
+    log.warn(
+      { maxConnections, connections, descriptors },
+      'the limit of open files (ulimit -n, LimitNOFILE=) leaves room for fewer connections than http.maxConnections',
+    );
+  return connections;
 }

@@ -1,5 +1,5 @@
 import type { ChainBlock } from '../ports/block.ts';
-import { createKeyHash, hashKey } from './key-hash.ts';
+import { createKeyHash, hashKey, type KeyHash } from './key-hash.ts';
 
 /**
  * Which owners (webhooks, followed wallets, trees; dense small numbers) watch an address. Millions of addresses fit because
@@ -47,83 +47,91 @@ const MAX_OWNER = 0x7fffffff;
 /** Dead words of lists below which compaction is not worthwhile. */
 const MIN_DEAD_WORDS = 16_384;
 
-/** Scratch memory for one key and for one batch of keys, allocated once. */
-function createScratch() {
-  const question = new Uint32Array(KEY_WORDS);
-  return {
-    question,
-    questionBytes: new Uint8Array(question.buffer),
-    codes: new Int32Array(BATCH),
-    contents: new Uint32Array(BATCH),
-    firstWords: new Uint32Array(BATCH),
-  };
-}
-
-export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex {
-  let hash = createKeyHash(seed, false);
-  let slots = new Uint32Array(FIRST_SLOTS);
+/**
+ * An open hash table of entries. A slot has the number of its entry and a part of the hash, so that a probe reads a key only when it is
+ * likely to be the right one; no key stands behind an empty slot of its run. Entries that are removed form a list, and are used again first.
+ */
+class HashedIndex implements AddressIndex {
+  private readonly seed: Uint32Array;
+  private hash: KeyHash;
+  private slots = new Uint32Array(FIRST_SLOTS);
   /** Number of slots minus one. A slot holds the entry + 1 in these bits and the same bits of the hash in the others. */
-  let mask = FIRST_SLOTS - 1;
+  private mask = FIRST_SLOTS - 1;
   /** Keys by entry. Values are stored separately: keys then span no more cache lines than necessary, and most look-ups read no value. */
-  const chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES * KEY_WORDS)];
-  const values: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES)];
-  let pool = createPostingsPool();
-  let usedEntries = 0;
+  private readonly chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES * KEY_WORDS)];
+  private readonly values: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES)];
+  private pool = createPostingsPool();
+  private usedEntries = 0;
   /** First unused entry below `usedEntries`, or -1; its first word is the next one. */
-  let freeEntry = -1;
-  let size = 0;
-  const { question, questionBytes, codes, contents, firstWords } = createScratch();
+  private freeEntry = -1;
+  size = 0;
+  // Scratch memory for one key and for one batch of keys, allocated once.
+  private readonly question = new Uint32Array(KEY_WORDS);
+  private readonly questionBytes = new Uint8Array(this.question.buffer);
+  private readonly codes = new Int32Array(BATCH);
+  private readonly contents = new Uint32Array(BATCH);
+  private readonly firstWords = new Uint32Array(BATCH);
 
-  const chunkOf = (entry: number): Uint32Array => chunks[entry >>> CHUNK_BITS]!;
-  const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * KEY_WORDS;
-  const ownerValueOf = (entry: number): number => values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)]!;
-  function setValue(entry: number, value: number): void {
-    values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)] = value;
+  constructor({ seed }: AddressIndexOptions) {
+    this.seed = seed;
+    this.hash = createKeyHash(seed, false);
+  }
+
+  private chunkOf(entry: number): Uint32Array {
+    return this.chunks[entry >>> CHUNK_BITS]!;
+  }
+
+  private ownerValueOf(entry: number): number {
+    return this.values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)]!;
+  }
+
+  private setValue(entry: number, value: number): void {
+    this.values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)] = value;
   }
 
   /** The slot of a key; for an absent key -1 - the empty slot where it belongs. */
-  function slotOf(words: Uint32Array, at: number): number {
-    const code = hashKey(hash, words, at);
-    let slot = code & mask;
+  private slotOf(words: Uint32Array, at: number): number {
+    const code = hashKey(this.hash, words, at);
+    let slot = code & this.mask;
     for (;;) {
-      const content = slots[slot]!;
+      const content = this.slots[slot]!;
       if (content === 0) return -1 - slot;
-      if (((content ^ code) & ~mask) === 0) {
-        const entry = (content & mask) - 1;
-        if (sameKey(chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, at)) return slot;
+      if (((content ^ code) & ~this.mask) === 0) {
+        const entry = (content & this.mask) - 1;
+        if (sameKey(this.chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, at)) return slot;
       }
-      slot = (slot + 1) & mask;
+      slot = (slot + 1) & this.mask;
     }
   }
 
-  function find(words: Uint32Array, at: number): number {
-    const slot = slotOf(words, at);
-    return slot < 0 ? -1 : (slots[slot]! & mask) - 1;
+  find(words: Uint32Array, at: number): number {
+    const slot = this.slotOf(words, at);
+    return slot < 0 ? -1 : (this.slots[slot]! & this.mask) - 1;
   }
 
-  function findAll(words: Uint32Array, count: number, found: Uint32Array): void {
+  findAll(words: Uint32Array, count: number, found: Uint32Array): void {
     if (words.length < count * KEY_WORDS || found.length < count)
       throw new RangeError('fewer keys or places than `count`');
-    for (let from = 0; from < count; from += BATCH) findBatch(words, from, Math.min(BATCH, count - from), found);
+    for (let from = 0; from < count; from += BATCH) this.findBatch(words, from, Math.min(BATCH, count - from), found);
   }
 
-  function findBatch(words: Uint32Array, from: number, count: number, found: Uint32Array): void {
+  private findBatch(words: Uint32Array, from: number, count: number, found: Uint32Array): void {
     // Constants, so that the loops need not read them again.
-    const [usedHash, usedSlots, usedMask] = [hash, slots, mask];
+    const { hash, slots, mask, chunks, codes, contents, firstWords } = this;
     for (let at = 0; at < count; at++) {
-      const code = hashKey(usedHash, words, (from + at) * KEY_WORDS);
+      const code = hashKey(hash, words, (from + at) * KEY_WORDS);
       codes[at] = code;
-      contents[at] = usedSlots[code & usedMask]!;
+      contents[at] = slots[code & mask]!;
     }
     for (let at = 0; at < count; at++) {
       const code = codes[at]!;
       let content = contents[at]!;
       // The next slots are adjacent in memory: probing them here costs no wait.
-      for (let slot = code & usedMask; content !== 0 && ((content ^ code) & ~usedMask) !== 0; ) {
-        slot = (slot + 1) & usedMask;
-        content = usedSlots[slot]!;
+      for (let slot = code & mask; content !== 0 && ((content ^ code) & ~mask) !== 0; ) {
+        slot = (slot + 1) & mask;
+        content = slots[slot]!;
       }
-      const entry = (content & usedMask) - 1;
+      const entry = (content & mask) - 1;
       found[from + at] = entry + 1;
       // Load one word of each candidate first: the others are in the same cache line.
       if (entry >= 0) firstWords[at] = chunks[entry >>> CHUNK_BITS]![placeOf(entry)]!;
@@ -134,158 +142,161 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
       const key = (from + at) * KEY_WORDS;
       if (firstWords[at] === words[key] && sameKey(chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, key)) continue;
       // Another key with the same hash bits: rare.
-      found[from + at] = find(words, key) + 1;
+      found[from + at] = this.find(words, key) + 1;
     }
   }
 
-  function ask(key: Uint8Array): number {
+  private ask(key: Uint8Array): number {
     if (key.length !== KEY_WORDS * 4) throw new RangeError('an address has 32 bytes');
-    questionBytes.set(key);
-    return slotOf(question, 0);
+    this.questionBytes.set(key);
+    return this.slotOf(this.question, 0);
   }
 
-  function add(key: Uint8Array, owner: number): boolean {
+  add(key: Uint8Array, owner: number): boolean {
     if (!Number.isInteger(owner) || owner < 0 || owner > MAX_OWNER) throw new RangeError(`no owner number: ${owner}`);
-    const slot = ask(key);
+    const slot = this.ask(key);
     if (slot < 0) {
-      insert(-1 - slot, owner);
+      this.insert(-1 - slot, owner);
       return true;
     }
-    const entry = (slots[slot]! & mask) - 1;
-    const value = ownerValueOf(entry);
+    const entry = (this.slots[slot]! & this.mask) - 1;
+    const value = this.ownerValueOf(entry);
     if (value < IS_LIST) {
       if (value === owner) return false;
-      setValue(entry, IS_LIST + pool.create(value, owner));
+      this.setValue(entry, IS_LIST + this.pool.create(value, owner));
       return true;
     }
     const list = value - IS_LIST;
-    if (pool.indexOf(list, owner) >= 0) return false;
-    setValue(entry, IS_LIST + pool.append(list, owner));
-    compactLists();
+    if (this.pool.indexOf(list, owner) >= 0) return false;
+    this.setValue(entry, IS_LIST + this.pool.append(list, owner));
+    this.compactLists();
     return true;
   }
 
   /** Puts the key in `question` into an empty slot. */
-  function insert(slot: number, owner: number): void {
-    const entry = takeEntry();
-    chunkOf(entry).set(question, placeOf(entry));
-    setValue(entry, owner);
-    size++;
-    const code = hashKey(hash, question, 0);
-    slots[slot] = (code & ~mask) | (entry + 1);
-    if (size > slots.length * MAX_LOAD) rehash(slots.length * 2);
-    else if (((slot - code) & mask) > MAX_PROBES && !hash.isStrong) {
+  private insert(slot: number, owner: number): void {
+    const entry = this.takeEntry();
+    this.chunkOf(entry).set(this.question, placeOf(entry));
+    this.setValue(entry, owner);
+    this.size++;
+    const code = hashKey(this.hash, this.question, 0);
+    this.slots[slot] = (code & ~this.mask) | (entry + 1);
+    if (this.size > this.slots.length * MAX_LOAD) this.rehash(this.slots.length * 2);
+    else if (((slot - code) & this.mask) > MAX_PROBES && !this.hash.isStrong) {
       // Random keys never probe that far: the keys were chosen deliberately.
-      hash = createKeyHash(seed, true);
-      rehash(slots.length);
+      this.hash = createKeyHash(this.seed, true);
+      this.rehash(this.slots.length);
     }
   }
 
-  function takeEntry(): number {
-    if (freeEntry >= 0) {
-      const entry = freeEntry;
-      freeEntry = chunkOf(entry)[placeOf(entry)]! - 1;
+  private takeEntry(): number {
+    if (this.freeEntry >= 0) {
+      const entry = this.freeEntry;
+      this.freeEntry = this.chunkOf(entry)[placeOf(entry)]! - 1;
       return entry;
     }
-    const entry = usedEntries++;
+    const entry = this.usedEntries++;
     const number = entry >>> CHUNK_BITS;
-    if (number === chunks.length) {
-      chunks.push(new Uint32Array(CHUNK_ENTRIES * KEY_WORDS));
-      values.push(new Uint32Array(CHUNK_ENTRIES));
-    } else if (placeOf(entry) === chunks[number]!.length) {
+    if (number === this.chunks.length) {
+      this.chunks.push(new Uint32Array(CHUNK_ENTRIES * KEY_WORDS));
+      this.values.push(new Uint32Array(CHUNK_ENTRIES));
+    } else if (placeOf(entry) === this.chunks[number]!.length) {
       // Only the first chunk starts small.
-      chunks[number] = doubled(chunks[number]!);
-      values[number] = doubled(values[number]!);
+      this.chunks[number] = doubled(this.chunks[number]!);
+      this.values[number] = doubled(this.values[number]!);
     }
     return entry;
   }
 
-  function rehash(count: number): void {
-    const old = slots;
-    const oldMask = mask;
-    slots = new Uint32Array(count);
-    mask = count - 1;
+  private rehash(count: number): void {
+    const old = this.slots;
+    const oldMask = this.mask;
+    this.slots = new Uint32Array(count);
+    this.mask = count - 1;
     for (const content of old) {
       if (content === 0) continue;
       const entry = (content & oldMask) - 1;
-      const code = hashKey(hash, chunkOf(entry), placeOf(entry));
-      let slot = code & mask;
-      while (slots[slot] !== 0) slot = (slot + 1) & mask;
-      slots[slot] = (code & ~mask) | (entry + 1);
+      const code = hashKey(this.hash, this.chunkOf(entry), placeOf(entry));
+      let slot = code & this.mask;
+      while (this.slots[slot] !== 0) slot = (slot + 1) & this.mask;
+      this.slots[slot] = (code & ~this.mask) | (entry + 1);
     }
   }
 
-  function remove(key: Uint8Array, owner: number): boolean {
-    const slot = ask(key);
+  remove(key: Uint8Array, owner: number): boolean {
+    const slot = this.ask(key);
     if (slot < 0) return false;
-    const entry = (slots[slot]! & mask) - 1;
-    const value = ownerValueOf(entry);
+    const entry = (this.slots[slot]! & this.mask) - 1;
+    const value = this.ownerValueOf(entry);
     if (value < IS_LIST) {
       if (value !== owner) return false;
-      removeSlot(slot);
-      chunkOf(entry)[placeOf(entry)] = freeEntry + 1;
-      freeEntry = entry;
-      size--;
+      this.removeSlot(slot);
+      this.chunkOf(entry)[placeOf(entry)] = this.freeEntry + 1;
+      this.freeEntry = entry;
+      this.size--;
       return true;
     }
     const list = value - IS_LIST;
-    const position = pool.indexOf(list, owner);
+    const position = this.pool.indexOf(list, owner);
     if (position < 0) return false;
-    if (pool.count(list) > 2) setValue(entry, IS_LIST + pool.removeAt(list, position));
+    if (this.pool.count(list) > 2) this.setValue(entry, IS_LIST + this.pool.removeAt(list, position));
     else {
-      setValue(entry, pool.at(list, 1 - position));
-      pool.free(list);
+      this.setValue(entry, this.pool.at(list, 1 - position));
+      this.pool.free(list);
     }
-    compactLists();
+    this.compactLists();
     return true;
   }
 
   /** Fills the hole by moving back each later key of the run that may move. */
-  function removeSlot(slot: number): void {
+  private removeSlot(slot: number): void {
     let hole = slot;
-    for (let next = (hole + 1) & mask; slots[next] !== 0; next = (next + 1) & mask) {
-      const entry = (slots[next]! & mask) - 1;
-      const home = hashKey(hash, chunkOf(entry), placeOf(entry)) & mask;
-      if (((next - home) & mask) < ((next - hole) & mask)) continue;
-      slots[hole] = slots[next]!;
+    for (let next = (hole + 1) & this.mask; this.slots[next] !== 0; next = (next + 1) & this.mask) {
+      const entry = (this.slots[next]! & this.mask) - 1;
+      const home = hashKey(this.hash, this.chunkOf(entry), placeOf(entry)) & this.mask;
+      if (((next - home) & this.mask) < ((next - hole) & this.mask)) continue;
+      this.slots[hole] = this.slots[next]!;
       hole = next;
     }
-    slots[hole] = 0;
+    this.slots[hole] = 0;
   }
 
   /** Copies the live lists into a new pool when more than a quarter of the old one is dead. */
-  function compactLists(): void {
-    if (pool.deadWords < MIN_DEAD_WORDS || pool.deadWords * 4 < pool.usedWords) return;
+  private compactLists(): void {
+    if (this.pool.deadWords < MIN_DEAD_WORDS || this.pool.deadWords * 4 < this.pool.usedWords) return;
     const fresh = createPostingsPool();
-    for (const content of slots) {
+    for (const content of this.slots) {
       if (content === 0) continue;
-      const entry = (content & mask) - 1;
-      const value = ownerValueOf(entry);
-      if (value >= IS_LIST) setValue(entry, IS_LIST + fresh.adopt(pool, value - IS_LIST));
+      const entry = (content & this.mask) - 1;
+      const value = this.ownerValueOf(entry);
+      if (value >= IS_LIST) this.setValue(entry, IS_LIST + fresh.adopt(this.pool, value - IS_LIST));
     }
-    pool = fresh;
+    this.pool = fresh;
   }
 
-  return {
-    add,
-    remove,
-    find,
-    findAll,
-    ownerCount(entry) {
-      const value = ownerValueOf(entry);
-      return value < IS_LIST ? 1 : pool.count(value - IS_LIST);
-    },
-    ownerAt(entry, position) {
-      const value = ownerValueOf(entry);
-      return value < IS_LIST ? value : pool.at(value - IS_LIST, position);
-    },
-    get size() {
-      return size;
-    },
-    bytesUsed: () =>
-      slots.byteLength + pool.bytesUsed + [...chunks, ...values].reduce((sum, chunk) => sum + chunk.byteLength, 0),
+  readonly ownerCount: AddressIndex['ownerCount'] = (entry) => {
+    const value = this.ownerValueOf(entry);
+    return value < IS_LIST ? 1 : this.pool.count(value - IS_LIST);
   };
+
+  readonly ownerAt: AddressIndex['ownerAt'] = (entry, position) => {
+    const value = this.ownerValueOf(entry);
+    return value < IS_LIST ? value : this.pool.at(value - IS_LIST, position);
+  };
+
+  bytesUsed(): number {
+    return (
+      this.slots.byteLength +
+      this.pool.bytesUsed +
+      [...this.chunks, ...this.values].reduce((sum, chunk) => sum + chunk.byteLength, 0)
+    );
+  }
 }
+
+export const createAddressIndex = (options: AddressIndexOptions): AddressIndex => new HashedIndex(options);
+
+/** Place of the first word of an entry in its chunk. */
+const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * KEY_WORDS;
 
 function doubled(words: Uint32Array): Uint32Array {
   const larger = new Uint32Array(words.length * 2);

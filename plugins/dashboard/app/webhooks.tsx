@@ -563,20 +563,7 @@ function HookForm({
     const problems = problemsOf(draft);
     setErrors(problems);
     if (Object.keys(problems).length > 0) return;
-    const { addresses, batchSize, txnStatus, parsedDetails } = draft;
-    const body = {
-      ...pick(draft),
-      ...(isParsed
-        ? // What another type had watched is in the filter now.
-          { accountAddresses: [], parsedFilter: filterOf(draft), parsedDetails }
-        : {
-            accountAddresses: listOf(addresses),
-            transactionTypes: draft.transactionTypes,
-            matchTokenOwners: draft.matchTokenOwners,
-          }),
-      batchSize: Number(batchSize),
-      ...(txnStatus === '' ? {} : { txnStatus }),
-    };
+    const body = bodyOf(draft);
     try {
       if (hook === null) {
         const made = await hookCall<ShownWebhook>(project.id, 'POST', '', body);
@@ -589,10 +576,9 @@ function HookForm({
       }
       await onDone();
     } catch (error) {
-      const text = messageOf(error);
-      const field = REFUSED_FIELDS.find(([pattern]) => pattern.test(text));
-      if (field === undefined) throw error;
-      setErrors({ [field[1]]: capital(text.replace(field[0].source.includes(':') ? field[0] : /^$/, '')) });
+      const refused = refusedField(messageOf(error));
+      if (refused === null) throw error;
+      setErrors(refused);
     }
   }
 
@@ -644,77 +630,7 @@ function HookForm({
             />
           </>
         )}
-        <details>
-          <summary>More settings</summary>
-          <div class="fields">
-            <TextField
-              label="Description"
-              maxLength={1000}
-              error={errors['description']}
-              value={draft.description}
-              onValue={set('description')}
-            />
-            <TextField
-              label="Authorization header"
-              autoComplete="off"
-              hint="Sent with each delivery, so that the receiver can refuse others."
-              error={errors['authHeader']}
-              value={draft.authHeader}
-              onValue={set('authHeader')}
-            />
-            <SelectField
-              label="Transactions"
-              value={draft.txnStatus}
-              options={[
-                ['', 'As usual for the type'],
-                ['all', 'Successful and failed'],
-                ['success', 'Successful'],
-                ['failed', 'Failed'],
-              ]}
-              onValue={set('txnStatus')}
-            />
-            <SelectField
-              label="Retries"
-              value={draft.retryPreset}
-              options={[
-                ['durable', 'Durable: over days'],
-                ['compat', 'Few, as the hosted service'],
-              ]}
-              onValue={set('retryPreset')}
-            />
-            <TextField
-              label="Events per request"
-              inputMode="numeric"
-              error={errors['batchSize']}
-              hint="More than 1 sends events in batches when many wait."
-              value={draft.batchSize}
-              onValue={set('batchSize')}
-            />
-            <SelectField
-              label="Events while it is off"
-              value={draft.onInactive}
-              options={[
-                ['drop', 'Dropped'],
-                ['hold', 'Held until it is on again'],
-              ]}
-              onValue={set('onInactive')}
-            />
-            <CheckField
-              label="In order"
-              hint="One request at a time, in the order of the chain."
-              checked={draft.ordered}
-              onChecked={set('ordered')}
-            />
-            {!isParsed && (
-              <CheckField
-                label="Owners of token accounts"
-                hint="Also matches transactions that move tokens of the addresses."
-                checked={draft.matchTokenOwners}
-                onChecked={set('matchTokenOwners')}
-              />
-            )}
-          </div>
-        </details>
+        <MoreSettings draft={draft} errors={errors} set={set} />
       </Form>
       {secret !== null && (
         <SecretDialog
@@ -726,6 +642,114 @@ function HookForm({
       )}
     </>
   );
+}
+
+interface DraftFieldsProps {
+  readonly draft: Draft;
+  readonly errors: Errors;
+  readonly set: <K extends keyof Draft>(name: K) => (value: Draft[K]) => void;
+}
+
+/** What most webhooks leave as it is. */
+function MoreSettings({ draft, errors, set }: DraftFieldsProps) {
+  return (
+    <details>
+      <summary>More settings</summary>
+      <div class="fields">
+        <TextField
+          label="Description"
+          maxLength={1000}
+          error={errors['description']}
+          value={draft.description}
+          onValue={set('description')}
+        />
+        <TextField
+          label="Authorization header"
+          autoComplete="off"
+          hint="Sent with each delivery, so that the receiver can refuse others."
+          error={errors['authHeader']}
+          value={draft.authHeader}
+          onValue={set('authHeader')}
+        />
+        <SelectField
+          label="Transactions"
+          value={draft.txnStatus}
+          options={[
+            ['', 'As usual for the type'],
+            ['all', 'Successful and failed'],
+            ['success', 'Successful'],
+            ['failed', 'Failed'],
+          ]}
+          onValue={set('txnStatus')}
+        />
+        <SelectField
+          label="Retries"
+          value={draft.retryPreset}
+          options={[
+            ['durable', 'Durable: over days'],
+            ['compat', 'Few, as the hosted service'],
+          ]}
+          onValue={set('retryPreset')}
+        />
+        <TextField
+          label="Events per request"
+          inputMode="numeric"
+          error={errors['batchSize']}
+          hint="More than 1 sends events in batches when many wait."
+          value={draft.batchSize}
+          onValue={set('batchSize')}
+        />
+        <SelectField
+          label="Events while it is off"
+          value={draft.onInactive}
+          options={[
+            ['drop', 'Dropped'],
+            ['hold', 'Held until it is on again'],
+          ]}
+          onValue={set('onInactive')}
+        />
+        <CheckField
+          label="In order"
+          hint="One request at a time, in the order of the chain."
+          checked={draft.ordered}
+          onChecked={set('ordered')}
+        />
+        {draft.webhookType !== 'parsed' && (
+          <CheckField
+            label="Owners of token accounts"
+            hint="Also matches transactions that move tokens of the addresses."
+            checked={draft.matchTokenOwners}
+            onChecked={set('matchTokenOwners')}
+          />
+        )}
+      </div>
+    </details>
+  );
+}
+
+/** A draft as the service takes it. */
+function bodyOf(draft: Draft) {
+  const { addresses, batchSize, txnStatus, parsedDetails } = draft;
+  return {
+    ...pick(draft),
+    ...(draft.webhookType === 'parsed'
+      ? // What another type had watched is in the filter now.
+        { accountAddresses: [], parsedFilter: filterOf(draft), parsedDetails }
+      : {
+          accountAddresses: listOf(addresses),
+          transactionTypes: draft.transactionTypes,
+          matchTokenOwners: draft.matchTokenOwners,
+        }),
+    batchSize: Number(batchSize),
+    ...(txnStatus === '' ? {} : { txnStatus }),
+  };
+}
+
+/** What the service says, at the field that it is about; null: it names none. */
+function refusedField(text: string): Errors | null {
+  const field = REFUSED_FIELDS.find(([pattern]) => pattern.test(text));
+  if (field === undefined) return null;
+  return { [field[1]]: capital(text.replace(field[0].source.includes(':') ? field[0] : /^$/, '')) };
 }
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -741,14 +765,8 @@ const pick = ({ name, description, webhookURL, webhookType, authHeader, retryPre
   onInactive,
 });
 
-interface FilterFieldsProps {
-  readonly draft: Draft;
-  readonly errors: Errors;
-  readonly set: <K extends keyof Draft>(name: K) => (value: Draft[K]) => void;
-}
-
 /** Which transactions a parsed webhook gets, and how much of them. */
-function FilterFields({ draft, errors, set }: FilterFieldsProps) {
+function FilterFields({ draft, errors, set }: DraftFieldsProps) {
   return (
     <>
       <AddressField label="Programs" value={draft.programs} error={errors['programs']} onValue={set('programs')} />

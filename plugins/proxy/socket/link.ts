@@ -57,37 +57,71 @@ interface Waiting {
   readonly cancelTimeout: () => void;
 }
 
-export function createLink(parts: LinkParts): UpstreamLink {
-  const { socket, clock } = parts;
-  const waiting = new Map<number, Waiting>();
+/**
+ * One socket to an upstream. A subscription is `waiting` for its number, then `live` under it; a number that is given up is `ending` until the
+ * upstream has said so. Calls before the socket is open are in `outbox`, which is null from then on. After `over` nothing is told.
+ */
+class SocketLink implements UpstreamLink {
+  private readonly parts: LinkParts;
+  private readonly waiting = new Map<number, Waiting>();
   /** By the upstream's number. Nodes give the same number to equivalent subscriptions, however their params are written. */
-  const live = new Map<string, Set<LinkSubscription>>();
+  private readonly live = new Map<string, Set<LinkSubscription>>();
   /** Numbers with an unanswered unsubscribe call, by the id of that call. */
-  const ending = new Map<number, string>();
-  let early: Notification[] = [];
-  let outbox: string[] | null = [];
-  let nextId = 1;
-  let openedAt: number | null = null;
-  let alive = true;
-  let over = false;
-  let cancelPing = () => {};
+  private readonly ending = new Map<number, string>();
+  private early: Notification[] = [];
+  private outbox: string[] | null = [];
+  private nextId = 1;
+  private openedAt: number | null = null;
+  private alive = true;
+  private over = false;
+  private cancelPing = () => {};
+  readonly label: UpstreamLink['label'];
 
-  function send(text: string): void {
-    if (outbox !== null) outbox.push(text);
-    else if (!over) socket.send(text);
+  constructor(parts: LinkParts) {
+    this.parts = parts;
+    this.cancelPing = parts.clock.timeout(CONNECT_MS, () => this.finish());
+    parts.socket.on('open', () => {
+      this.cancelPing();
+      this.cancelPing = parts.clock.timeout(parts.limits.pingIntervalMs, () => this.ping());
+      this.openedAt = parts.clock.monotonic();
+      this.alive = true;
+      const queued = this.outbox ?? [];
+      this.outbox = null;
+      for (const text of queued) parts.socket.send(text);
+    });
+    parts.socket.on('message', (data: Buffer | ArrayBuffer | Buffer[]) => {
+      // Late messages of a cut socket: its subscriptions have moved.
+      if (this.over) return;
+      this.alive = true;
+      const message = readUpstreamMessage(asBuffer(data));
+      if (message.kind === 'reply') this.onReply(message);
+      else if (message.kind === 'notification') this.onNotification(message);
+    });
+    parts.socket.on('pong', () => {
+      this.alive = true;
+    });
+    // The pool may report an address in the error; only the close event counts, and it always follows.
+    parts.socket.on('error', () => {});
+    parts.socket.on('close', () => this.finish(true));
+    this.label = parts.label;
   }
 
-  function call(method: string, paramsText: string | null): number {
-    const id = nextId++;
-    send(rpcRequestOf(method, paramsText, id));
+  private send(text: string): void {
+    if (this.outbox !== null) this.outbox.push(text);
+    else if (!this.over) this.parts.socket.send(text);
+  }
+
+  private call(method: string, paramsText: string | null): number {
+    const id = this.nextId++;
+    this.send(rpcRequestOf(method, paramsText, id));
     return id;
   }
 
-  function onReply({ id, bytes, members }: UpstreamMessage & { kind: 'reply' }): void {
-    if (ending.delete(id)) return;
-    const entry = waiting.get(id);
+  private onReply({ id, bytes, members }: UpstreamMessage & { kind: 'reply' }): void {
+    if (this.ending.delete(id)) return;
+    const entry = this.waiting.get(id);
     if (entry === undefined) return;
-    waiting.delete(id);
+    this.waiting.delete(id);
     entry.cancelTimeout();
     const text = (name: string) => {
       const member = members.find((other) => other.name === name);
@@ -98,123 +132,110 @@ export function createLink(parts: LinkParts): UpstreamLink {
       const error = text('error');
       if (!entry.ended)
         entry.subscription.refused(isObjectText(error) ? error : '{"code":-32603,"message":"Internal error"}');
-    } else if (isEndedSince(id, subscription)) {
-      if (!entry.ended) place(entry.subscription);
+    } else if (this.isEndedSince(id, subscription)) {
+      if (!entry.ended) this.place(entry.subscription);
     } else if (entry.ended) {
-      if (!live.has(subscription)) endThere(entry.subscription, subscription);
+      if (!this.live.has(subscription)) this.endThere(entry.subscription, subscription);
     } else {
-      onAccepted(entry.subscription, subscription);
+      this.onAccepted(entry.subscription, subscription);
     }
-    if (waiting.size === 0) early = [];
+    if (this.waiting.size === 0) this.early = [];
   }
 
-  function onAccepted(subscription: LinkSubscription, number: string): void {
-    const sharing = live.get(number) ?? new Set();
-    live.set(number, sharing.add(subscription));
-    const mine = early.filter((message) => message.subscription === number);
-    early = early.filter((message) => message.subscription !== number);
+  private onAccepted(subscription: LinkSubscription, number: string): void {
+    const sharing = this.live.get(number) ?? new Set();
+    this.live.set(number, sharing.add(subscription));
+    const mine = this.early.filter((message) => message.subscription === number);
+    this.early = this.early.filter((message) => message.subscription !== number);
     subscription.accepted(number);
-    for (const message of mine) onNotification(message);
+    for (const message of mine) this.onNotification(message);
   }
 
   /** Whether an unsubscribe was sent after the call that is answered now: it ended this subscription too. */
-  function isEndedSince(callId: number, number: string): boolean {
-    for (const [endId, ended] of ending) if (ended === number && endId > callId) return true;
+  private isEndedSince(callId: number, number: string): boolean {
+    for (const [endId, ended] of this.ending) if (ended === number && endId > callId) return true;
     return false;
   }
 
-  function endThere({ family }: LinkSubscription, number: string): void {
-    ending.set(call(`${family}Unsubscribe`, `[${number}]`), number);
+  private endThere({ family }: LinkSubscription, number: string): void {
+    this.ending.set(this.call(`${family}Unsubscribe`, `[${number}]`), number);
   }
 
-  function place(subscription: LinkSubscription): void {
-    const cancelTimeout = clock.timeout(parts.limits.subscribeTimeoutMs, () => {
+  private place(subscription: LinkSubscription): void {
+    const cancelTimeout = this.parts.clock.timeout(this.parts.limits.subscribeTimeoutMs, () => {
       if (entry.ended) return;
       // Kept, because a late answer has to be undone.
       entry.ended = true;
       subscription.unanswered();
     });
     const entry = { subscription, ended: false, cancelTimeout };
-    waiting.set(call(subscription.method, subscription.paramsText), entry);
+    this.waiting.set(this.call(subscription.method, subscription.paramsText), entry);
   }
 
-  function onNotification(message: Notification): void {
-    const sharing = live.get(message.subscription);
+  private onNotification(message: Notification): void {
+    const sharing = this.live.get(message.subscription);
     if (sharing !== undefined) for (const one of [...sharing]) one.notified(message.bytes, message.at);
     // Late notifications of a number that is being ended must not reach the next subscription with that number.
-    else if (waiting.size > 0 && early.length < MAX_EARLY && ![...ending.values()].includes(message.subscription))
-      early.push(message);
+    else if (
+      this.waiting.size > 0 &&
+      this.early.length < MAX_EARLY &&
+      ![...this.ending.values()].includes(message.subscription)
+    )
+      this.early.push(message);
   }
 
   /** `byUpstream`: the upstream or the network ended it. */
-  function finish(byUpstream = false): void {
-    if (over) return;
-    over = true;
-    cancelPing();
-    for (const { cancelTimeout } of waiting.values()) cancelTimeout();
-    socket.terminate();
+  private finish(byUpstream = false): void {
+    if (this.over) return;
+    this.over = true;
+    this.cancelPing();
+    for (const { cancelTimeout } of this.waiting.values()) cancelTimeout();
+    this.parts.socket.terminate();
     const placed = [
-      ...[...live.values()].flatMap((sharing) => [...sharing]),
-      ...[...waiting.values()].filter(({ ended }) => !ended).map((w) => w.subscription),
+      ...[...this.live.values()].flatMap((sharing) => [...sharing]),
+      ...[...this.waiting.values()].filter(({ ended }) => !ended).map((w) => w.subscription),
     ];
     const unanswered =
-      openedAt === null || !byUpstream ? [] : [...waiting.values()].map(({ subscription }) => subscription);
-    parts.lost(placed, openedAt === null ? 0 : Math.max(1, clock.monotonic() - openedAt), unanswered);
+      this.openedAt === null || !byUpstream ? [] : [...this.waiting.values()].map(({ subscription }) => subscription);
+    this.parts.lost(
+      placed,
+      this.openedAt === null ? 0 : Math.max(1, this.parts.clock.monotonic() - this.openedAt),
+      unanswered,
+    );
   }
 
-  const load = () => [...live.values()].reduce((sum, sharing) => sum + sharing.size, waiting.size);
+  load() {
+    return [...this.live.values()].reduce((sum, sharing) => sum + sharing.size, this.waiting.size);
+  }
 
-  function ping(): void {
+  private ping(): void {
     // A link without subscriptions is not needed; one without a pong is dead.
-    if (!alive || load() === 0) {
-      finish();
+    if (!this.alive || this.load() === 0) {
+      this.finish();
       return;
     }
-    alive = false;
-    socket.ping();
-    cancelPing = clock.timeout(parts.limits.pingIntervalMs, ping);
+    this.alive = false;
+    this.parts.socket.ping();
+    this.cancelPing = this.parts.clock.timeout(this.parts.limits.pingIntervalMs, () => this.ping());
   }
 
-  cancelPing = clock.timeout(CONNECT_MS, () => finish());
-  socket.on('open', () => {
-    cancelPing();
-    cancelPing = clock.timeout(parts.limits.pingIntervalMs, ping);
-    openedAt = clock.monotonic();
-    alive = true;
-    const queued = outbox ?? [];
-    outbox = null;
-    for (const text of queued) socket.send(text);
-  });
-  socket.on('message', (data: Buffer | ArrayBuffer | Buffer[]) => {
-    // Late messages of a cut socket: its subscriptions have moved.
-    if (over) return;
-    alive = true;
-    const message = readUpstreamMessage(asBuffer(data));
-    if (message.kind === 'reply') onReply(message);
-    else if (message.kind === 'notification') onNotification(message);
-  });
-  socket.on('pong', () => {
-    alive = true;
-  });
-  // The pool may report an address in the error; only the close event counts, and it always follows.
-  socket.on('error', () => {});
-  socket.on('close', () => finish(true));
+  readonly subscribe: UpstreamLink['subscribe'] = (subscription) => this.place(subscription);
 
-  return {
-    label: parts.label,
-    load,
-    subscribe: place,
-    unsubscribe(subscription, endedThere) {
-      for (const entry of waiting.values()) if (entry.subscription === subscription) entry.ended = true;
-      for (const [number, sharing] of live) {
-        if (!sharing.delete(subscription) || sharing.size > 0) continue;
-        live.delete(number);
-        if (!endedThere) endThere(subscription, number);
-      }
-    },
-    close: () => finish(),
+  readonly unsubscribe: UpstreamLink['unsubscribe'] = (subscription, endedThere) => {
+    for (const entry of this.waiting.values()) if (entry.subscription === subscription) entry.ended = true;
+    for (const [number, sharing] of this.live) {
+      if (!sharing.delete(subscription) || sharing.size > 0) continue;
+      this.live.delete(number);
+      if (!endedThere) this.endThere(subscription, number);
+    }
   };
+
+  close(): void {
+    this.finish();
+  }
 }
+
+export const createLink = (parts: LinkParts): UpstreamLink => new SocketLink(parts);
 
 function asBuffer(data: Buffer | ArrayBuffer | Buffer[]): Buffer {
   if (Array.isArray(data)) return Buffer.concat(data);

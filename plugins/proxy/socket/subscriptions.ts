@@ -46,62 +46,75 @@ export interface MessageCalls extends SocketCalls {
   answered(): void;
 }
 
-export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
-  const { outlet } = parts;
-  const ruled = createRuled(parts);
+/**
+ * The subscriptions of one socket. A number is in `own` from the call until its end, whoever ends it, and holds a place of the project as long;
+ * equal calls share the outcome of the first.
+ */
+class SocketSubscriptions implements Subscriptions {
+  private readonly parts: SubscriptionsParts;
+  private readonly ruled: ReturnType<typeof createRuled>;
   /** Functions that end each subscription. */
-  const own = new Map<number, () => void>();
+  private readonly own = new Map<number, () => void>();
   /** By `callKey`: a node gives the same call on the same socket the same number, and notifies it once. */
-  const outcomes = new Map<string, Promise<SocketOutcome>>();
-  let nextId = 1;
-  let ended = false;
+  private readonly outcomes = new Map<string, Promise<SocketOutcome>>();
+  private nextId = 1;
+  private ended = false;
+  readonly heard: Subscriptions['heard'];
+  readonly planChanged: Subscriptions['planChanged'];
+
+  constructor(parts: SubscriptionsParts) {
+    this.parts = parts;
+    this.ruled = createRuled(parts);
+    this.heard = this.ruled.heard;
+    this.planChanged = this.ruled.planChanged;
+  }
 
   /** Any `…Unsubscribe` ends a subscription of any kind, as on a node: some clients use one method for all. */
-  function unsubscribe({ params }: SocketCall): SocketOutcome {
+  private unsubscribe({ params }: SocketCall): SocketOutcome {
     const [id] = Array.isArray(params) ? (params as unknown[]) : [];
     if (typeof id !== 'number')
       throw new RpcError('invalidParams', { details: 'params[0] must be the number of a subscription' });
-    const leave = own.get(id);
+    const leave = this.own.get(id);
     if (leave === undefined) throw new RpcError('invalidParams', { message: 'Invalid subscription id.' });
-    own.delete(id);
+    this.own.delete(id);
     leave();
     return { resultText: 'true' };
   }
 
-  function subscribe(asked: SocketCall, held: HeldOutlet): Promise<SocketOutcome> {
+  private subscribe(asked: SocketCall, held: HeldOutlet): Promise<SocketOutcome> {
     const { method } = asked;
     const paramsText = asked.paramsText === null ? null : withoutBlanks(asked.paramsText);
     const paramsBytes = Buffer.byteLength(paramsText ?? '');
-    demandSize(method, paramsBytes);
-    const follows = parts.followed?.serves(asked) ?? null;
+    this.demandSize(method, paramsBytes);
+    const follows = this.parts.followed?.serves(asked) ?? null;
     const key = callKey(method, paramsText);
-    const rules = follows === null ? null : parts.followed!.rules(asked);
-    const same = rules === null ? outcomes.get(key) : undefined;
+    const rules = follows === null ? null : this.parts.followed!.rules(asked);
+    const same = rules === null ? this.outcomes.get(key) : undefined;
     if (same !== undefined) return same;
-    if (rules !== null) ruled.demandPlace(rules);
-    if (own.size >= parts.maxSubscriptions) {
+    if (rules !== null) this.ruled.demandPlace(rules);
+    if (this.own.size >= this.parts.maxSubscriptions) {
       throw new RpcError('tooManyRequests', {
-        details: `at most ${parts.maxSubscriptions} subscriptions per connection`,
+        details: `at most ${this.parts.maxSubscriptions} subscriptions per connection`,
       });
     }
     const isOurs = follows === 'always';
-    const free = holdPlace(paramsBytes);
-    const id = nextId++;
+    const free = this.holdPlace(paramsBytes);
+    const id = this.nextId++;
     const release = () => {
       free();
-      ruled.remove(id);
+      this.ruled.remove(id);
     };
-    if (rules !== null) ruled.add(id, rules, () => own.size);
+    if (rules !== null) this.ruled.add(id, rules, () => this.own.size);
     const idBytes = Buffer.from(String(id));
     const drop = () => {
-      own.delete(id);
-      outcomes.delete(key);
+      this.own.delete(id);
+      this.outcomes.delete(key);
       release();
     };
     const outcome = new Promise<SocketOutcome>((resolve, reject) => {
       let leave = () => {};
       let gone = false;
-      own.set(id, () => {
+      this.own.set(id, () => {
         gone = true;
         drop();
         leave();
@@ -123,48 +136,48 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         notified: (bytes, at, last) => {
           if (last) drop();
           held.send(withSubscriptionId(bytes, at, idBytes), rules?.creditsPerNotification);
-          if (rules !== null) ruled.notified();
+          if (rules !== null) this.ruled.notified();
         },
         lost: ({ code, reason } = { code: 1012, reason: 'the subscription was lost' }) => {
           drop();
           reject(new RpcError('unavailable'));
           // The protocol has no message for a lost subscription; a client that reconnects gets the reason in the answer.
-          outlet.close(code, reason);
+          this.parts.outlet.close(code, reason);
         },
       };
       const follow = () => {
         const shown = { ...asked, paramsText };
-        const { ready } = outlet;
-        leave = parts.followed!.subscribe(shown, { ...subscriber, ready }, parts.tenant);
+        const { ready } = this.parts.outlet;
+        leave = this.parts.followed!.subscribe(shown, { ...subscriber, ready }, this.parts.tenant);
         if (gone) leave();
       };
-      if (isOurs || parts.hub === null) return follow();
+      if (isOurs || this.parts.hub === null) return follow();
       const orFollow: Subscriber = {
         ...subscriber,
         // No upstream carries it: then the blocks that the daemon follows.
         refused: (reason) => (gone || !isOfUpstreams(reason, method) ? subscriber.refused(reason) : follow()),
       };
-      leave = parts.hub.subscribe(call, follows === null ? subscriber : orFollow, parts.tenant.id);
+      leave = this.parts.hub.subscribe(call, follows === null ? subscriber : orFollow, this.parts.tenant.id);
       if (gone) leave();
     });
-    if (own.has(id) && rules === null) outcomes.set(key, outcome);
+    if (this.own.has(id) && rules === null) this.outcomes.set(key, outcome);
     return outcome;
   }
 
   /** Before the parameters are parsed. Throws RpcError. */
-  function demandSize(method: string, bytes: number): void {
-    const isOurs = parts.followed?.serves({ method, params: undefined, paramsText: null }) === 'always';
-    const most = isOurs ? parts.followed!.maxParamsBytes() : parts.maxParamsBytes;
+  private demandSize(method: string, bytes: number): void {
+    const isOurs = this.parts.followed?.serves({ method, params: undefined, paramsText: null }) === 'always';
+    const most = isOurs ? this.parts.followed!.maxParamsBytes() : this.parts.maxParamsBytes;
     if (bytes <= most) return;
     throw new RpcError('invalidParams', { details: `the parameters of a subscription have at most ${most} bytes` });
   }
 
   /** Throws GateRefusal when the project has too many. The returned function releases the place. */
-  function holdPlace(bytes: number): () => void {
-    const place = parts.tenant.take('subscriptions', 1);
+  private holdPlace(bytes: number): () => void {
+    const place = this.parts.tenant.take('subscriptions', 1);
     let room: Lease | undefined;
     try {
-      room = parts.tenant.take('subscriptionBytes', bytes);
+      room = this.parts.tenant.take('subscriptionBytes', bytes);
     } catch (error) {
       place?.release();
       throw error;
@@ -175,53 +188,53 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     };
   }
 
-  const rulesOf = (method: string): SocketRules | null =>
-    parts.followed?.rules({ method: method.replace(/Unsubscribe$/, 'Subscribe') }) ?? null;
+  private rulesOf(method: string): SocketRules | null {
+    return this.parts.followed?.rules({ method: method.replace(/Unsubscribe$/, 'Subscribe') }) ?? null;
+  }
 
-  return {
-    heard: ruled.heard,
-    planChanged: ruled.planChanged,
-    calls() {
-      const held = holdBack(outlet, parts.maxHeldBytes);
-      return {
-        price(method) {
-          const price = parts.price(method);
-          // Its rules have a rate of their own, with an answer that its clients know.
-          return rulesOf(method) === null ? price : { product: price.product, credits: price.credits, groups: [] };
-        },
-        maxAnswerBytes: parts.maxHeldBytes,
-        admit: (method) => ruled.demandMethod(method),
-        run: async (call) => {
-          const isUnsubscribe = call.method.endsWith('Unsubscribe');
-          const rules = rulesOf(call.method);
-          if (rules !== null) ruled.demandTurn(rules);
-          if (isUnsubscribe) {
-            demandSize(call.method, call.paramsText?.length ?? 0);
-            return unsubscribe(call);
-          }
-          if (ended) throw new RpcError('unavailable');
-          if (parts.hub === null && (parts.followed?.serves(call) ?? null) === null)
-            throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
-          if (rules === null) return subscribe(call, held);
-          try {
-            return await subscribe(call, held);
-          } catch (error) {
-            // Its clients end a subscription for good on the code of all others.
-            if (!(error instanceof GateRefusal)) throw error;
-            throw new RpcError('streamRate', { details: error.details ?? 'the project has too many subscriptions' });
-          }
-        },
-        answered: held.release,
-      };
-    },
-    end() {
-      ended = true;
-      ruled.end();
-      const leaving = [...own.values()];
-      for (const leave of leaving) leave();
-    },
-  };
+  calls(): MessageCalls {
+    const held = holdBack(this.parts.outlet, this.parts.maxHeldBytes);
+    return {
+      price: (method) => {
+        const price = this.parts.price(method);
+        // Its rules have a rate of their own, with an answer that its clients know.
+        return this.rulesOf(method) === null ? price : { product: price.product, credits: price.credits, groups: [] };
+      },
+      maxAnswerBytes: this.parts.maxHeldBytes,
+      admit: (method) => this.ruled.demandMethod(method),
+      run: async (call) => {
+        const isUnsubscribe = call.method.endsWith('Unsubscribe');
+        const rules = this.rulesOf(call.method);
+        if (rules !== null) this.ruled.demandTurn(rules);
+        if (isUnsubscribe) {
+          this.demandSize(call.method, call.paramsText?.length ?? 0);
+          return this.unsubscribe(call);
+        }
+        if (this.ended) throw new RpcError('unavailable');
+        if (this.parts.hub === null && (this.parts.followed?.serves(call) ?? null) === null)
+          throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
+        if (rules === null) return this.subscribe(call, held);
+        try {
+          return await this.subscribe(call, held);
+        } catch (error) {
+          // Its clients end a subscription for good on the code of all others.
+          if (!(error instanceof GateRefusal)) throw error;
+          throw new RpcError('streamRate', { details: error.details ?? 'the project has too many subscriptions' });
+        }
+      },
+      answered: held.release,
+    };
+  }
+
+  end(): void {
+    this.ended = true;
+    this.ruled.end();
+    const leaving = [...this.own.values()];
+    for (const leave of leaving) leave();
+  }
 }
+
+export const createSubscriptions = (parts: SubscriptionsParts): Subscriptions => new SocketSubscriptions(parts);
 
 /** The subscriptions of a connection that have rules of their own: how many, how often, and when the connection ends. */
 function createRuled({ clock, outlet }: Pick<SubscriptionsParts, 'clock' | 'outlet'>) {

@@ -63,28 +63,39 @@ const SEND_MS = 2_000;
 /** Checks at once, and callers that wait for one; of a network, not more than a quarter. */
 const LIMITS = { concurrency: 32, perGroup: 8, maxWaiting: 512 } as const;
 
-export function createPaywall(parts: PaywallParts): Paywall {
-  const { clock, chain, price, orders, ledger } = parts;
-  const checks = createSemaphore(LIMITS);
-  const inUse = new Set<string>();
-  let blockhash: { readonly at: number; readonly value: Promise<Blockhash> } | undefined;
+/**
+ * Takes the payment of a call without a key. A payment is in `inUse` before it is looked at, until its call has ended: no two calls get an
+ * answer for it. The store marks it as used only when an answer left; until then it can be shown again.
+ */
+class CallPaywall implements Paywall {
+  private readonly parts: PaywallParts;
+  private readonly checks = createSemaphore(LIMITS);
+  private readonly inUse = new Set<string>();
+  private blockhash: { readonly at: number; readonly value: Promise<Blockhash> } | undefined;
+  readonly plan: Paywall['plan'];
 
-  function recentBlockhash(): Promise<Blockhash> {
-    if (blockhash !== undefined && clock.monotonic() - blockhash.at < BLOCKHASH_MS) return blockhash.value;
-    const value = chain
+  constructor(parts: PaywallParts) {
+    this.parts = parts;
+    this.plan = parts.plan;
+  }
+
+  private recentBlockhash(): Promise<Blockhash> {
+    if (this.blockhash !== undefined && this.parts.clock.monotonic() - this.blockhash.at < BLOCKHASH_MS)
+      return this.blockhash.value;
+    const value = this.parts.chain
       .call<{ value: Blockhash }>('getLatestBlockhash', [{ commitment: 'confirmed' }], { tenant: OWN_WORK })
       .then((answer) => answer.value);
-    blockhash = { at: clock.monotonic(), value };
+    this.blockhash = { at: this.parts.clock.monotonic(), value };
     value.catch(() => {
-      blockhash = undefined;
+      this.blockhash = undefined;
     });
     return value;
   }
 
   /** The answer 402: the price in both versions of the protocol, and why what was shown does not count. */
-  async function refusal({ call, amount, seller }: Demand, why: Refusal, details: string): Promise<RequestError> {
-    if (why !== 'payment_required') parts.outcomes.with(why).add();
-    const [{ name, ticket }, recent] = await Promise.all([orders.make(), recentBlockhash()]);
+  private async refusal({ call, amount, seller }: Demand, why: Refusal, details: string): Promise<RequestError> {
+    if (why !== 'payment_required') this.parts.outcomes.with(why).add();
+    const [{ name, ticket }, recent] = await Promise.all([this.parts.orders.make(), this.recentBlockhash()]);
     const url = `${call.header('x-forwarded-proto') === 'https' ? 'https' : 'http'}://${call.header('host') ?? 'localhost'}${call.path}`;
     const ofPlan = amount > DOLLAR ? `; clients that pay at most a dollar need spendControls of ${amount} units` : '';
     const description = `${call.credits} credits${ofPlan}`;
@@ -129,31 +140,33 @@ export function createPaywall(parts: PaywallParts): Paywall {
   }
 
   /** Brings a payment that no block has onto the chain. */
-  async function settle(demand: Demand, shown: ShownPayment, completed: Completed, facilitator: Facilitator) {
+  private async settle(demand: Demand, shown: ShownPayment, completed: Completed, facilitator: Facilitator) {
     const { call, amount, seller } = demand;
-    const order = await orders.read(shown.memo);
-    if (order === null) throw await refusal(demand, 'payment_invalid', 'its memo is no order of this service');
-    if (order.expiresAt <= clock.now()) throw await refusal(demand, 'payment_late', 'its offer has ended');
-    if (shown.mint !== seller.mint) throw await refusal(demand, 'payment_foreign_mint', `it is not in ${seller.mint}`);
+    const order = await this.parts.orders.read(shown.memo);
+    if (order === null) throw await this.refusal(demand, 'payment_invalid', 'its memo is no order of this service');
+    if (order.expiresAt <= this.parts.clock.now())
+      throw await this.refusal(demand, 'payment_late', 'its offer has ended');
+    if (shown.mint !== seller.mint)
+      throw await this.refusal(demand, 'payment_foreign_mint', `it is not in ${seller.mint}`);
     if (shown.amount !== amount)
-      throw await refusal(demand, 'payment_short', `asked are exactly ${amount} units, given ${shown.amount}`);
-    const problem = await checked(shown, amount, facilitator, networkOf(call.remoteAddress));
+      throw await this.refusal(demand, 'payment_short', `asked are exactly ${amount} units, given ${shown.amount}`);
+    const problem = await this.checked(shown, amount, facilitator, networkOf(call.remoteAddress));
     if (problem === null) return await facilitator.send(completed);
     if (problem.includes('BlockhashNotFound'))
-      throw await refusal(
+      throw await this.refusal(
         demand,
         'payment_late',
         'its blockhash has expired, and it is in no block that is known here',
       );
     // It was sent before, and its block is not read yet.
-    if (!problem.includes('AlreadyProcessed')) throw await refusal(demand, 'payment_invalid', problem);
-    if (!(await orders.fits(shown.memo, shown.extra['ticket'])))
-      throw await refusal(demand, 'payment_replayed', 'it was taken; its credits are those of its wallet');
+    if (!problem.includes('AlreadyProcessed')) throw await this.refusal(demand, 'payment_invalid', problem);
+    if (!(await this.parts.orders.fits(shown.memo, shown.extra['ticket'])))
+      throw await this.refusal(demand, 'payment_replayed', 'it was taken; its credits are those of its wallet');
   }
 
-  async function checked(shown: ShownPayment, amount: bigint, facilitator: Facilitator, group: string) {
+  private async checked(shown: ShownPayment, amount: bigint, facilitator: Facilitator, group: string) {
     try {
-      return await checks.run(() => facilitator.problemOf(shown, amount), { group });
+      return await this.checks.run(() => facilitator.problemOf(shown, amount), { group });
     } catch (error) {
       if (error instanceof SemaphoreFull)
         throw new RequestError(503, 'Service unavailable', { details: 'Too many payments are being checked' });
@@ -162,49 +175,49 @@ export function createPaywall(parts: PaywallParts): Paywall {
   }
 
   /** The project that has the credits of a payment, as soon as it is final. */
-  async function projectOf(demand: Demand, id: PaymentId, completed: Completed, facilitator: Facilitator) {
-    const endMs = clock.monotonic() + parts.waitMs;
-    let sentMs = clock.monotonic();
+  private async projectOf(demand: Demand, id: PaymentId, completed: Completed, facilitator: Facilitator) {
+    const endMs = this.parts.clock.monotonic() + this.parts.waitMs;
+    let sentMs = this.parts.clock.monotonic();
     for (;;) {
-      const projectId = await ledger.give(id);
+      const projectId = await this.parts.ledger.give(id);
       if (projectId !== null) return projectId;
-      const nowMs = clock.monotonic();
+      const nowMs = this.parts.clock.monotonic();
       if (nowMs >= endMs)
-        throw await refusal(demand, 'payment_not_final', 'it counts when its block is final: show it again');
+        throw await this.refusal(demand, 'payment_not_final', 'it counts when its block is final: show it again');
       if (nowMs - sentMs >= SEND_MS) {
         sentMs = nowMs;
         // A block with it may have been taken back, so it is sent until it is final.
-        if ((await tried(() => facilitator.fateOf(completed))) === 'failed')
-          throw await refusal(demand, 'payment_failed', 'it failed on the chain, and paid nothing');
-        await tried(() => facilitator.send(completed));
+        if ((await this.tried(() => facilitator.fateOf(completed))) === 'failed')
+          throw await this.refusal(demand, 'payment_failed', 'it failed on the chain, and paid nothing');
+        await this.tried(() => facilitator.send(completed));
       }
-      await clock.sleep(LOOK_MS);
+      await this.parts.clock.sleep(LOOK_MS);
     }
   }
 
-  async function tried<T>(work: () => Promise<T>): Promise<T | null> {
+  private async tried<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       return await work();
     } catch (error) {
-      parts.log.debug({ error: messageOf(error) }, 'a payment could not be followed');
+      this.parts.log.debug({ error: messageOf(error) }, 'a payment could not be followed');
       return null;
     }
   }
 
-  async function taken(demand: Demand, shown: ShownPayment, completed: Completed, facilitator: Facilitator) {
+  private async taken(demand: Demand, shown: ShownPayment, completed: Completed, facilitator: Facilitator) {
     const id = { signature: completed.signature, wallet: shown.wallet };
-    const row = await ledger.find(id);
-    if (row === undefined) await settle(demand, shown, completed, facilitator);
-    else if (row.used_at !== null) throw await refusal(demand, 'payment_replayed', 'an answer was given for it');
+    const row = await this.parts.ledger.find(id);
+    if (row === undefined) await this.settle(demand, shown, completed, facilitator);
+    else if (row.used_at !== null) throw await this.refusal(demand, 'payment_replayed', 'an answer was given for it');
     // Everybody can read a payment on the chain, but not the ticket of its order.
-    else if (!(await orders.fits(shown.memo, shown.extra['ticket'])))
-      throw await refusal(demand, 'payment_replayed', 'it was taken; its credits are those of its wallet');
-    const projectId = await projectOf(demand, id, completed, facilitator);
+    else if (!(await this.parts.orders.fits(shown.memo, shown.extra['ticket'])))
+      throw await this.refusal(demand, 'payment_replayed', 'it was taken; its credits are those of its wallet');
+    const projectId = await this.projectOf(demand, id, completed, facilitator);
     // The gate learns of new credits when it reads them; while charges of the project are not written, it does not.
-    await parts.charges.written();
-    const credits = Number((await ledger.find(id))?.credits ?? 0);
+    await this.parts.charges.written();
+    const credits = Number((await this.parts.ledger.find(id))?.credits ?? 0);
     if (credits < demand.call.credits)
-      throw await refusal(
+      throw await this.refusal(
         demand,
         'payment_short',
         `it bought ${credits} credits, and the calls cost ${demand.call.credits}`,
@@ -212,49 +225,48 @@ export function createPaywall(parts: PaywallParts): Paywall {
     return { id, projectId };
   }
 
-  return {
-    plan: parts.plan,
-    async take(call): Promise<CallPayment> {
-      const { seller, facilitator } = await parts.seller();
-      const asked = price.amountOf(call.credits);
-      const amount = asked > BigInt(parts.minimum) ? asked : BigInt(parts.minimum);
-      const demand = { call, amount, seller };
-      const shown = readShown(call);
-      if (shown === null) throw await refusal(demand, 'payment_required', 'a key, or a payment of this price');
-      if (typeof shown === 'string') throw await refusal(demand, 'payment_invalid', shown);
-      if (shown.feePayer !== seller.feePayer.address)
-        throw await refusal(demand, 'payment_invalid', 'its fee payer is not the one of the offer');
-      const completed = facilitator.complete(shown);
-      const { signature } = completed;
-      if (inUse.has(signature)) throw await refusal(demand, 'payment_in_use', 'another request waits with it');
-      inUse.add(signature);
-      try {
-        const { id, projectId } = await taken(demand, shown, completed, facilitator);
-        parts.outcomes.with('taken').add();
-        const receipt = {
-          success: true,
-          transaction: signature,
-          network: shown.version === 1 ? seller.networkOfVersion1 : seller.network,
-          payer: shown.wallet,
-        };
-        const name = shown.version === 1 ? 'X-PAYMENT-RESPONSE' : 'PAYMENT-RESPONSE';
-        return {
-          projectId,
-          headers: { [name]: Buffer.from(JSON.stringify(receipt)).toString('base64') },
-          use: () => ledger.use(id),
-          charged: () => parts.charges.written(),
-          end(hasLeft) {
-            if (!hasLeft) inUse.delete(signature);
-            else void tried(() => ledger.use(id)).finally(() => inUse.delete(signature));
-          },
-        };
-      } catch (error) {
-        inUse.delete(signature);
-        throw error;
-      }
-    },
+  readonly take: Paywall['take'] = async (call): Promise<CallPayment> => {
+    const { seller, facilitator } = await this.parts.seller();
+    const asked = this.parts.price.amountOf(call.credits);
+    const amount = asked > BigInt(this.parts.minimum) ? asked : BigInt(this.parts.minimum);
+    const demand = { call, amount, seller };
+    const shown = readShown(call);
+    if (shown === null) throw await this.refusal(demand, 'payment_required', 'a key, or a payment of this price');
+    if (typeof shown === 'string') throw await this.refusal(demand, 'payment_invalid', shown);
+    if (shown.feePayer !== seller.feePayer.address)
+      throw await this.refusal(demand, 'payment_invalid', 'its fee payer is not the one of the offer');
+    const completed = facilitator.complete(shown);
+    const { signature } = completed;
+    if (this.inUse.has(signature)) throw await this.refusal(demand, 'payment_in_use', 'another request waits with it');
+    this.inUse.add(signature);
+    try {
+      const { id, projectId } = await this.taken(demand, shown, completed, facilitator);
+      this.parts.outcomes.with('taken').add();
+      const receipt = {
+        success: true,
+        transaction: signature,
+        network: shown.version === 1 ? seller.networkOfVersion1 : seller.network,
+        payer: shown.wallet,
+      };
+      const name = shown.version === 1 ? 'X-PAYMENT-RESPONSE' : 'PAYMENT-RESPONSE';
+      return {
+        projectId,
+        headers: { [name]: Buffer.from(JSON.stringify(receipt)).toString('base64') },
+        use: () => this.parts.ledger.use(id),
+        charged: () => this.parts.charges.written(),
+        end: (hasLeft) => {
+          if (!hasLeft) this.inUse.delete(signature);
+          else void this.tried(() => this.parts.ledger.use(id)).finally(() => this.inUse.delete(signature));
+        },
+      };
+    } catch (error) {
+      this.inUse.delete(signature);
+      throw error;
+    }
   };
 }
+
+export const createPaywall = (parts: PaywallParts): Paywall => new CallPaywall(parts);
 
 interface Blockhash {
   readonly blockhash: string;

@@ -1,9 +1,9 @@
 /** One `Subscribe` call: requests in, updates out, with everything that can end it. */
 import { createHash } from 'node:crypto';
-import { constants } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import { ProtobufError } from '../../../src/lib/protobuf.ts';
 import type { Clock, Log } from '../../../src/plugin/plugin.ts';
-import type { StreamMeter, Tenant } from '../../../src/ports/access.ts';
+import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
 import { compileFilters, type FilterOptions, type Filters, needsYellowstone, weightOf } from '../filters.ts';
 import {
   frame,
@@ -20,7 +20,7 @@ import { readSubscribeRequest } from '../wire/request.ts';
 import { encodePing, encodePong } from '../wire/updates.ts';
 import { Outgoing } from './outgoing.ts';
 import { type ReadingLimits, watchReading } from './reading-rate.ts';
-import { createRequestPace } from './request-pace.ts';
+import { createRequestPace, type RequestPace } from './request-pace.ts';
 import { createUpdateFeed } from './update-feed.ts';
 
 export type { ReadingLimits };
@@ -63,191 +63,211 @@ const FAREWELL_MS = 5_000;
 const MAX_SHARED_BYTES = 1_048_576;
 const EMPTY = Buffer.alloc(0);
 
-export function startReader(options: StreamReaderOptions): StreamReader {
-  const { call, hub, clock, limits, tenant, meter } = options;
-  const { stream } = call;
-  let leave: Leave | null = null;
+/**
+ * The filters of the last request decide who answers: the hub (`leave` is set), or a Yellowstone server (`passed` is set), never both. After
+ * `end` nothing is sent but what waits in `outgoing`; leases are given back when the stream closes, however it ends.
+ */
+class SubscribeCall implements StreamReader {
+  private readonly options: StreamReaderOptions;
+  private readonly stream: ServerHttp2Stream;
+  private leave: Leave | null = null;
   /** The stream of a Yellowstone server, while the subscription is passed on to it. */
-  let passed: PassedStream | null = null;
-  const held = {
+  private passed: PassedStream | null = null;
+  private readonly held: {
     /** A request from its first byte, and what of it is unpacked, until it is read. */
-    received: tenant.take('requestBytes', 0),
-    request: tenant.take('streamFilterBytes', 0),
-    filters: tenant.take('streamFilterBytes', 0),
-    weight: tenant.take('streamFilters', 0),
+    /** A request from its first byte, and what of it is unpacked, until it is read. */
+    readonly received: Lease;
+    readonly request: Lease;
+    readonly filters: Lease;
+    readonly weight: Lease;
   };
-  let cut: 'slow' | null = null;
-  let cancelPing = (): void => undefined;
-  let cancelFarewell = (): void => undefined;
-  const pace = createRequestPace(clock, options.demandRate);
-  const outgoing = new Outgoing({
-    call,
-    tenant,
-    meter,
-    maxQueuedBytes: limits.maxQueuedBytes,
-    lagged: laggedToSend,
-    end: ({ status, message }) => end(status, message),
-  });
+  private cut: 'slow' | null = null;
+  private cancelPing = (): void => undefined;
+  private cancelFarewell = (): void => undefined;
+  private readonly pace: RequestPace;
+  private readonly outgoing: Outgoing;
+  private readonly reader: Reader;
+  private readonly endWatch: () => void;
 
-  function lagged(message: string): void {
-    cut = 'slow';
-    outgoing.drop();
-    end('internal', message);
+  constructor(options: StreamReaderOptions) {
+    this.options = options;
+    const { stream } = options.call;
+    this.stream = stream;
+    this.held = {
+      received: options.tenant.take('requestBytes', 0),
+      request: options.tenant.take('streamFilterBytes', 0),
+      filters: options.tenant.take('streamFilterBytes', 0),
+      weight: options.tenant.take('streamFilters', 0),
+    };
+    this.pace = createRequestPace(options.clock, options.demandRate);
+    this.outgoing = new Outgoing({
+      call: options.call,
+      tenant: options.tenant,
+      meter: options.meter,
+      maxQueuedBytes: options.limits.maxQueuedBytes,
+      lagged: () => this.laggedToSend(),
+      end: ({ status, message }) => this.end(status, message),
+    });
+    this.reader = {
+      tenant: options.tenant,
+      payForBlock: () => this.payForBlock(),
+      send: (batch) => this.outgoing.send(batch),
+      lagged: () => this.lagged('lagged to receive geyser messages'),
+      refused: ({ status, message }) => this.end(status, message),
+      ready: () => this.outgoing.ready(),
+    };
+    options.call.open();
+    this.cancelPing = options.clock.timeout(options.limits.pingIntervalMs, () => this.ping());
+    this.endWatch = watchReading(options.clock, options.reading, {
+      progress: () => this.outgoing.progress,
+      tooSlow: () => this.laggedToSend(),
+    });
+    stream.on('drain', () => this.outgoing.pump());
+    stream.once('close', () => {
+      this.leaveHub();
+      this.endPassed();
+      this.outgoing.close();
+      this.cancelPing();
+      this.cancelFarewell();
+      this.endWatch();
+      for (const lease of Object.values(this.held)) lease.release();
+      options.closed(this.cut);
+    });
+    readMessages(
+      options.call,
+      {
+        maxBytes: options.limits.maxRequestBytes,
+        reserve: (bytes) => {
+          if (this.outgoing.isEnding) return;
+          this.pace.payForSize(bytes);
+          this.held.received.set(bytes);
+          this.held.request.set(bytes);
+        },
+        deadline: { clock: options.clock, timeoutMs: options.requestTimeoutMs },
+      },
+      {
+        take: (message) => this.take(message),
+        // A client may close its side and go on reading.
+        ended: () => undefined,
+        failed: (error) => {
+          const { status, message } = grpcStatusOf(error);
+          if (status === 'internal' && !(error instanceof GrpcError))
+            options.log.error({ err: error }, 'a request of a stream failed');
+          this.end(status, message);
+        },
+      },
+    );
   }
 
-  function laggedToSend(): void {
-    lagged('lagged to send an update');
+  private lagged(message: string): void {
+    this.cut = 'slow';
+    this.outgoing.drop();
+    this.end('internal', message);
   }
 
-  function end(status: StatusName, message: string): void {
-    if (outgoing.isEnding || call.isOver) return;
-    outgoing.finish({ status, message });
-    leaveHub();
-    endPassed();
+  private laggedToSend(): void {
+    this.lagged('lagged to send an update');
+  }
+
+  end(status: StatusName, message: string): void {
+    if (this.outgoing.isEnding || this.options.call.isOver) return;
+    this.outgoing.finish({ status, message });
+    this.leaveHub();
+    this.endPassed();
     // Without the code of an error it would wait until the client has read everything.
-    cancelFarewell = clock.timeout(FAREWELL_MS, () => stream.close(constants.NGHTTP2_CANCEL));
-    outgoing.pump();
+    this.cancelFarewell = this.options.clock.timeout(FAREWELL_MS, () => this.stream.close(constants.NGHTTP2_CANCEL));
+    this.outgoing.pump();
   }
 
-  function leaveHub(): number | null {
-    const goesOnFrom = leave?.() ?? null;
-    leave = null;
+  private leaveHub(): number | null {
+    const goesOnFrom = this.leave?.() ?? null;
+    this.leave = null;
     return goesOnFrom;
   }
 
-  async function payForBlock(): Promise<void> {
-    const credits = options.replayedBlockCredits();
-    if (meter === null || credits === 0) return;
-    if (!meter.affords(0, credits)) await meter.refresh();
-    if (!meter.affords(0, credits)) throw new GrpcError('resourceExhausted', 'max usage reached');
-    meter.count(0, credits);
+  private async payForBlock(): Promise<void> {
+    const credits = this.options.replayedBlockCredits();
+    if (this.options.meter === null || credits === 0) return;
+    if (!this.options.meter.affords(0, credits)) await this.options.meter.refresh();
+    if (!this.options.meter.affords(0, credits)) throw new GrpcError('resourceExhausted', 'max usage reached');
+    this.options.meter.count(0, credits);
   }
 
-  const reader: Reader = {
-    tenant,
-    payForBlock,
-    send: (batch) => outgoing.send(batch),
-    lagged: () => lagged('lagged to receive geyser messages'),
-    refused: ({ status, message }) => end(status, message),
-    ready: () => outgoing.ready(),
-  };
-
-  function answer(body: Buffer): void {
+  private answer(body: Buffer): void {
     const bytes = frame(EMPTY, body, 'identity');
-    outgoing.enqueue({ bytes, updates: 1, messageBytes: bytes.length });
+    this.outgoing.enqueue({ bytes, updates: 1, messageBytes: bytes.length });
   }
 
-  function take(message: Buffer): void {
-    if (outgoing.isEnding) return;
+  private take(message: Buffer): void {
+    if (this.outgoing.isEnding) return;
     try {
-      pace.payRequest(message.length);
-      const request = readSubscribeRequest(message, options.filters.limits);
+      this.pace.payRequest(message.length);
+      const request = readSubscribeRequest(message, this.options.filters.limits);
       if (request.ping !== null) {
         // Its filters are not looked at: clients send their old ones along, or none.
-        answer(encodePong(request.ping, clock.now()));
+        this.answer(encodePong(request.ping, this.options.clock.now()));
         return;
       }
-      held.weight.set(weightOf(request));
-      const filters = compileFilters(request, options.filters);
-      if (needsYellowstone(request)) pass(message);
-      else join(filters, requestKey(message), request.fromSlot);
+      this.held.weight.set(weightOf(request));
+      const filters = compileFilters(request, this.options.filters);
+      if (needsYellowstone(request)) this.pass(message);
+      else this.join(filters, requestKey(message), request.fromSlot);
     } catch (error) {
       if (error instanceof ProtobufError)
         throw new GrpcError('invalidArgument', `not a SubscribeRequest: ${error.message}`);
       throw error;
     } finally {
-      held.request.set(0);
-      held.received.set(0);
+      this.held.request.set(0);
+      this.held.received.set(0);
     }
   }
 
-  function join(filters: Filters, key: string | null, fromSlot: bigint | null): void {
-    endPassed();
-    held.filters.set(filters.bytes);
+  private join(filters: Filters, key: string | null, fromSlot: bigint | null): void {
+    this.endPassed();
+    this.held.filters.set(filters.bytes);
     // Other filters do not end a replay: it goes on where it is.
-    const goesOnFrom = leaveHub();
+    const goesOnFrom = this.leaveHub();
     const from = fromSlot === null ? goesOnFrom : Number(fromSlot);
-    const { encoding } = call;
-    const feed = createUpdateFeed(filters, encoding, clock);
-    leave = hub.join({ key: key === null ? null : `${encoding} ${key}`, feed, from }, reader);
+    const { encoding } = this.options.call;
+    const feed = createUpdateFeed(filters, encoding, this.options.clock);
+    this.leave = this.options.hub.join({ key: key === null ? null : `${encoding} ${key}`, feed, from }, this.reader);
   }
 
   /** All of the subscription, so that a status of a slot comes after everything of the slot: clients resume from there. */
-  function pass(request: Buffer): void {
-    leaveHub();
-    held.filters.set(0);
+  private pass(request: Buffer): void {
+    this.leaveHub();
+    this.held.filters.set(0);
     const taker: PassedTaker = {
-      take(updates) {
-        const frames = updates.map((update) => frame(EMPTY, update, call.encoding));
-        outgoing.send({
+      take: (updates) => {
+        const frames = updates.map((update) => frame(EMPTY, update, this.options.call.encoding));
+        this.outgoing.send({
           bytes: frames.length === 1 ? frames[0]! : Buffer.concat(frames),
           updates: updates.length,
           messageBytes: updates.reduce((sum, update) => sum + frameBytes(EMPTY, update), 0),
         });
       },
-      ended(error) {
-        passed = null;
+      ended: (error) => {
+        this.passed = null;
         const { status, message } = grpcStatusOf(error);
-        end(status, message);
+        this.end(status, message);
       },
     };
-    passed ??= options.passOn?.open(tenant, taker, call.headers) ?? null;
-    passed?.request(request);
+    this.passed ??= this.options.passOn?.open(this.options.tenant, taker, this.options.call.headers) ?? null;
+    this.passed?.request(request);
   }
 
-  function endPassed(): void {
-    passed?.close();
-    passed = null;
+  private endPassed(): void {
+    this.passed?.close();
+    this.passed = null;
   }
 
-  function ping(): void {
-    answer(encodePing(clock.now()));
-    cancelPing = clock.timeout(limits.pingIntervalMs, ping);
+  private ping(): void {
+    this.answer(encodePing(this.options.clock.now()));
+    this.cancelPing = this.options.clock.timeout(this.options.limits.pingIntervalMs, () => this.ping());
   }
-
-  call.open();
-  cancelPing = clock.timeout(limits.pingIntervalMs, ping);
-  const endWatch = watchReading(clock, options.reading, {
-    progress: () => outgoing.progress,
-    tooSlow: laggedToSend,
-  });
-  stream.on('drain', () => outgoing.pump());
-  stream.once('close', () => {
-    leaveHub();
-    endPassed();
-    outgoing.close();
-    cancelPing();
-    cancelFarewell();
-    endWatch();
-    for (const lease of Object.values(held)) lease.release();
-    options.closed(cut);
-  });
-  readMessages(
-    call,
-    {
-      maxBytes: limits.maxRequestBytes,
-      reserve(bytes) {
-        if (outgoing.isEnding) return;
-        pace.payForSize(bytes);
-        held.received.set(bytes);
-        held.request.set(bytes);
-      },
-      deadline: { clock, timeoutMs: options.requestTimeoutMs },
-    },
-    {
-      take,
-      // A client may close its side and go on reading.
-      ended: () => undefined,
-      failed(error) {
-        const { status, message } = grpcStatusOf(error);
-        if (status === 'internal' && !(error instanceof GrpcError))
-          options.log.error({ err: error }, 'a request of a stream failed');
-        end(status, message);
-      },
-    },
-  );
-  return { end };
 }
+
+export const startReader = (options: StreamReaderOptions): StreamReader => new SubscribeCall(options);
 
 /** Equal for equal requests. */
 function requestKey(message: Buffer): string | null {

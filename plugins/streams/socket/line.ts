@@ -3,9 +3,11 @@
  * asks; the second matches blocks and sends whole notifications, which the first only hands on. What waits between them is bounded: each
  * message is acknowledged when it was handed on, and for a replay when its client has read it.
  */
+
 import { GateRefusal, type Log, type Metrics, messageOf } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Budgets, Lease, Tenant, Tenants } from '../../../src/ports/access.ts';
 import type { OpenThreadLine } from '../../../src/ports/processes.ts';
+import type { Counter } from '../../../src/ports/telemetry.ts';
 import type { FilterOptions } from '../filters.ts';
 import { GrpcError } from '../grpc-server.ts';
 import type { Leave, Reader, StreamHub, UpdateBatch } from '../hub/index.ts';
@@ -85,66 +87,89 @@ interface Seat {
   resume: (() => void) | null;
 }
 
-/** Answers the other thread until it is closed. */
-export function serveSockets(options: BlockSideOptions): () => void {
-  const { openLine, hub, filters, limits, idle, log, metrics, tenants, charges } = options;
-  const seats = new Map<number, Seat>();
-  let waiting = 0;
-  metrics.observe('socket_subscriptions', 'different subscriptions of websockets', () => seats.size);
-  metrics.observe('socket_queued_bytes', 'notifications that are on their way to the websockets', () => waiting);
-  const slow = metrics.counter('socket_slow_total', 'subscriptions of websockets that ended because too much waited');
-  const leftOut = metrics.counter(
-    'parsed_notifications_left_out_total',
-    'notifications of parsed transactions that were not sent because too much was on its way to the websockets',
-  );
-  const line = openLine(LINE, (message) => {
-    const asked = message as LineRequest | Tell;
-    if ('ask' in asked) take(asked);
-  });
-  const tell = (message: Tell) => line.post(message);
+/**
+ * The thread with the blocks: a seat for each subscription. `waiting` is the sum of what waits in all seats; a seat that is over is not among
+ * them, and nothing is told about it any more.
+ */
+class BlockSide {
+  private readonly options: BlockSideOptions;
+  private readonly seats = new Map<number, Seat>();
+  private waiting = 0;
+  private readonly slow: Counter;
+  private readonly leftOut: Counter;
+  private readonly line: ReturnType<OpenThreadLine>;
 
-  function take(asked: LineRequest): void {
-    if (asked.ask === 'who') tell({ tell: 'here' });
-    if (asked.ask === 'join' && !seats.has(asked.id)) join(asked);
+  constructor(options: BlockSideOptions) {
+    this.options = options;
+    options.metrics.observe('socket_subscriptions', 'different subscriptions of websockets', () => this.seats.size);
+    options.metrics.observe(
+      'socket_queued_bytes',
+      'notifications that are on their way to the websockets',
+      () => this.waiting,
+    );
+    this.slow = options.metrics.counter(
+      'socket_slow_total',
+      'subscriptions of websockets that ended because too much waited',
+    );
+    this.leftOut = options.metrics.counter(
+      'parsed_notifications_left_out_total',
+      'notifications of parsed transactions that were not sent because too much was on its way to the websockets',
+    );
+    this.line = options.openLine(LINE, (message) => {
+      const asked = message as LineRequest | Tell;
+      if ('ask' in asked) this.take(asked);
+    });
+    this.tell({ tell: 'here' });
+  }
+
+  private tell(message: Tell): void {
+    this.line.post(message);
+  }
+
+  private take(asked: LineRequest): void {
+    if (asked.ask === 'who') this.tell({ tell: 'here' });
+    if (asked.ask === 'join' && !this.seats.has(asked.id)) this.join(asked);
     if (asked.ask === 'join' || asked.ask === 'who') return;
-    const seat = seats.get(asked.id);
+    const seat = this.seats.get(asked.id);
     if (seat === undefined) return;
-    if (asked.ask === 'leave') end(asked.id, seat);
+    if (asked.ask === 'leave') this.end(asked.id, seat);
     else if (asked.ask === 'begin') seat.mayBegin = true;
     else {
       seat.waiting -= asked.bytes;
-      waiting -= asked.bytes;
+      this.waiting -= asked.bytes;
       if (seat.waiting === 0) seat.isLate = false;
     }
-    wake(seat);
+    this.wake(seat);
   }
 
-  const isReady = (seat: Seat) => seat.isOver || (seat.mayBegin && seat.waiting < REPLAY_BYTES);
+  private isReady(seat: Seat): boolean {
+    return seat.isOver || (seat.mayBegin && seat.waiting < REPLAY_BYTES);
+  }
 
-  function wake(seat: Seat): void {
-    if (!isReady(seat)) return;
+  private wake(seat: Seat): void {
+    if (!this.isReady(seat)) return;
     seat.resume?.();
     seat.resume = null;
   }
 
-  function end(id: number, seat: Seat): void {
-    seats.delete(id);
-    waiting -= seat.waiting;
+  private end(id: number, seat: Seat): void {
+    this.seats.delete(id);
+    this.waiting -= seat.waiting;
     seat.isOver = true;
     seat.leave?.();
     seat.leave = null;
     seat.lease.release();
   }
 
-  function join({ id, key, request, payer }: Extract<LineRequest, { ask: 'join' }>): void {
-    const refuse = (isBusy: boolean, details: string) => tell({ tell: 'refused', id, isBusy, details });
-    const why = idle();
+  private join({ id, key, request, payer }: Extract<LineRequest, { ask: 'join' }>): void {
+    const refuse = (isBusy: boolean, details: string) => this.tell({ tell: 'refused', id, isBusy, details });
+    const why = this.options.idle();
     if (why !== null) {
       refuse(true, why);
       return;
     }
     const caller = { projectId: payer?.id ?? '', keyId: '', plan: '', wallet: null };
-    const tenant = tenants.tenantOf(payer === null ? null : { ...caller, budgets: payer.budgets }, '');
+    const tenant = this.options.tenants.tenantOf(payer === null ? null : { ...caller, budgets: payer.budgets }, '');
     const lease = tenant.take('streamFilterBytes', 0);
     const seat: Seat = {
       waiting: 0,
@@ -158,68 +183,69 @@ export function serveSockets(options: BlockSideOptions): () => void {
     };
     try {
       const { feed, filterBytes } = createSocketFeed(request, payer?.id ?? null, {
-        filters,
-        root: hub.finalSlot,
-        parsed: options.parsed,
+        filters: this.options.filters,
+        root: this.options.hub.finalSlot,
+        parsed: this.options.parsed,
       });
       lease.set(filterBytes);
       // Its first block may come at once.
-      seats.set(id, seat);
-      seat.leave = hub.join(
+      this.seats.set(id, seat);
+      seat.leave = this.options.hub.join(
         { key: key === null ? null : `socket ${key}`, feed, from: request.from },
-        readerOf(id, seat, request),
+        this.readerOf(id, seat, request),
       );
       // It may be over already: the project could not hold what waits.
       if (seat.isOver) seat.leave();
-      else tell({ tell: 'accepted', id });
+      else this.tell({ tell: 'accepted', id });
     } catch (error) {
-      seats.delete(id);
+      this.seats.delete(id);
       lease.release();
       if (error instanceof GateRefusal) {
         refuse(true, error.details ?? 'the project has too many filters');
         return;
       }
       if (!(error instanceof GrpcError))
-        log.error({ error: messageOf(error), kind: request.kind }, 'a subscription of a websocket failed');
+        this.options.log.error({ error: messageOf(error), kind: request.kind }, 'a subscription of a websocket failed');
       const isKnown = error instanceof GrpcError;
       refuse(!isKnown || error.status === 'unavailable', isKnown ? error.message : 'internal error');
     }
   }
 
   /** The daemon is behind, not the client, to which each notification comes at most once: its subscription goes on without these. */
-  function leaveOut(seat: Seat, notifications: number): void {
-    leftOut.add(notifications);
+  private leaveOut(seat: Seat, notifications: number): void {
+    this.leftOut.add(notifications);
     if (seat.isLate) return;
     seat.isLate = true;
-    log.warn(
+    this.options.log.warn(
       { waitingBytes: seat.waiting },
       'websockets are behind: a subscription of parsed transactions misses some',
     );
   }
 
-  function readerOf(id: number, seat: Seat, request: SocketRequest): Reader {
+  private readerOf(id: number, seat: Seat, request: SocketRequest): Reader {
     const cut = (code: number, details: string) => {
       if (seat.isOver) return;
       if (code === TRY_AGAIN) {
-        slow.add();
-        log.warn({ details, waitingBytes: seat.waiting }, 'a subscription of a websocket ended');
+        this.slow.add();
+        this.options.log.warn({ details, waitingBytes: seat.waiting }, 'a subscription of a websocket ended');
       }
-      end(id, seat);
-      wake(seat);
-      tell({ tell: 'ended', id, code, details });
+      this.end(id, seat);
+      this.wake(seat);
+      this.tell({ tell: 'ended', id, code, details });
     };
-    const meter = charges?.stream(seat.tenant.id, { product: 'laserstreamWebsocket', creditsPerByte: 0 }) ?? null;
+    const meter =
+      this.options.charges?.stream(seat.tenant.id, { product: 'laserstreamWebsocket', creditsPerByte: 0 }) ?? null;
     return {
       tenant: seat.tenant,
-      async payForBlock() {
-        const credits = options.replayedBlockCredits();
+      payForBlock: async () => {
+        const credits = this.options.replayedBlockCredits();
         if (meter === null || credits === 0) return;
         if (!meter.affords(0, credits)) await meter.refresh();
         if (!meter.affords(0, credits)) throw new GrpcError('resourceExhausted', 'max usage reached');
         meter.count(0, credits);
       },
-      payForSearch(transactions) {
-        const credits = (options.searchCredits() * transactions) / 1_000;
+      payForSearch: (transactions) => {
+        const credits = (this.options.searchCredits() * transactions) / 1_000;
         if (meter === null || credits === 0 || seat.isOver) return;
         if (meter.affords(0, credits)) {
           meter.count(0, credits);
@@ -233,38 +259,45 @@ export function serveSockets(options: BlockSideOptions): () => void {
           () => cut(ENDED, 'try again later'),
         );
       },
-      send({ bytes, ends }: UpdateBatch) {
+      send: ({ bytes, ends }: UpdateBatch) => {
         if (seat.isOver) return;
         const own = seat.waiting + bytes.length;
-        const isTooMuch = own > limits.maxSubscriptionBytes || waiting + bytes.length > limits.maxQueuedBytes;
+        const isTooMuch =
+          own > this.options.limits.maxSubscriptionBytes ||
+          this.waiting + bytes.length > this.options.limits.maxQueuedBytes;
         // One message that is larger than the whole queue still reaches a thread that keeps up.
         if (seat.waiting > 0 && isTooMuch) {
-          if (request.kind === 'parsed' && request.from === null) return leaveOut(seat, ends!.length);
+          if (request.kind === 'parsed' && request.from === null) return this.leaveOut(seat, ends!.length);
           // What a replay sends is taken when its client has read it.
-          if (request.kind === 'parsed' && own > limits.maxSubscriptionBytes)
+          if (request.kind === 'parsed' && own > this.options.limits.maxSubscriptionBytes)
             return cut(NOT_ALLOWED, `more than ${seat.waiting} bytes of notifications behind`);
           return cut(TRY_AGAIN, 'the service is behind, try again later');
         }
         seat.waiting = own;
-        waiting += bytes.length;
-        tell({ tell: 'data', id, bytes, ends: ends! });
+        this.waiting += bytes.length;
+        this.tell({ tell: 'data', id, bytes, ends: ends! });
       },
       lagged: (reason) => cut(TRY_AGAIN, reason),
       refused: (error) => cut(error.status === 'resourceExhausted' ? NOT_ALLOWED : ENDED, error.message),
       ready: () =>
         new Promise((resolve) => {
-          if (isReady(seat)) resolve();
+          if (this.isReady(seat)) resolve();
           else seat.resume = resolve;
         }),
     };
   }
 
-  tell({ tell: 'here' });
-  return () => {
-    for (const [id, seat] of [...seats]) {
-      end(id, seat);
-      wake(seat);
+  close(): void {
+    for (const [id, seat] of [...this.seats]) {
+      this.end(id, seat);
+      this.wake(seat);
     }
-    line.close();
-  };
+    this.line.close();
+  }
+}
+
+/** Answers the other thread until the returned function is called. */
+export function serveSockets(options: BlockSideOptions): () => void {
+  const side = new BlockSide(options);
+  return () => side.close();
 }

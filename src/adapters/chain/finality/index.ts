@@ -16,11 +16,11 @@ import type {
 } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
-import { backoffMs, createWakeup } from '../../../runtime/waiting.ts';
+import { backoffMs, createWakeup, type Wakeup } from '../../../runtime/waiting.ts';
 import type { CertificateRefusal } from '../../../solana/finality/certificate.ts';
 import { type BlockFooter, readFooter } from '../../../solana/finality/footer.ts';
 import { type Checker, createChecker } from './checker.ts';
-import { type AskExactly, createFactReader } from './facts.ts';
+import { type AskExactly, createFactReader, type FactReader } from './facts.ts';
 import { ProvenSlots } from './proven-slots.ts';
 
 export interface FinalityChecksOptions {
@@ -56,154 +56,186 @@ const REASONS: Readonly<Record<CertificateRefusal, string>> = {
   verify: 'its signature is not one of these validators for this block',
 };
 
-export function createFinalityChecks(options: FinalityChecksOptions): FinalityChecks {
-  const { chain, footers, cores, clock, random, log } = options;
-  const checker = options.checker ?? createChecker();
-  const stopped = new AbortController();
-  const { signal } = stopped;
-  const facts = createFactReader(options.ask(signal), clock);
-  const wake = createWakeup(clock);
-  const proven = new ProvenSlots({
-    counted: (result) => counted(result),
-    contradicted: (slot, text) => raise(slot, 'contradicted', text),
-  });
+/**
+ * Two loops: one puts footers into `waiting`, the other checks them in a thread, as many as the cores allow. `state` and `reason` say which of
+ * them stands still and why; an alarm stays.
+ */
+class CertificateChecks implements FinalityChecks {
+  private readonly options: FinalityChecksOptions;
+  private readonly checker: Checker;
+  private readonly stopped = new AbortController();
+  private readonly signal = this.stopped.signal;
+  private readonly facts: FactReader;
+  private readonly wake: Wakeup;
+  private readonly proven: ProvenSlots;
   /** Oldest first. */
-  let waiting: BlockFooter[] = [];
-  let state: FinalityStatus['state'] = 'waiting';
-  let reason: string | null = 'no footer has arrived';
-  let alarm: FinalityAlarm | null = null;
-  let saidAt = Number.NEGATIVE_INFINITY;
-  let counted: (result: CertificateResult) => void = () => undefined;
-  let running: Promise<unknown> = Promise.resolve();
+  private waiting: BlockFooter[] = [];
+  private state: FinalityStatus['state'] = 'waiting';
+  private reason: string | null = 'no footer has arrived';
+  private alarm: FinalityAlarm | null = null;
+  private saidAt = Number.NEGATIVE_INFINITY;
+  private counted: (result: CertificateResult) => void = () => undefined;
+  private running: Promise<unknown> = Promise.resolve();
+  /** Null: it is on. */
+  private readonly offBecause: string | null;
 
-  const offBecause =
-    footers === null
-      ? 'follow.stream names no Yellowstone server, which sends the certificates'
-      : cores === 0
-        ? 'follow.finality.checkCores is 0'
-        : null;
-
-  function raise(slot: number, result: 'refused' | 'contradicted', text: string): void {
-    counted(result);
-    alarm = { slot, reason: text, at: clock.now() };
-    if (clock.monotonic() - saidAt < ALARM_PAUSE_MS) return;
-    saidAt = clock.monotonic();
-    log.error({ event: 'chain.finality', chain, slot, reason: text }, 'a certificate of finality does not hold');
+  constructor(options: FinalityChecksOptions) {
+    this.options = options;
+    this.checker = options.checker ?? createChecker();
+    this.facts = createFactReader(options.ask(this.signal), options.clock);
+    this.wake = createWakeup(options.clock);
+    this.proven = new ProvenSlots({
+      counted: (result) => this.counted(result),
+      contradicted: (slot, text) => this.raise(slot, 'contradicted', text),
+    });
+    this.offBecause =
+      options.footers === null
+        ? 'follow.stream names no Yellowstone server, which sends the certificates'
+        : options.cores === 0
+          ? 'follow.finality.checkCores is 0'
+          : null;
   }
 
-  function wait(text: string): void {
-    if (state !== 'checking' || text !== reason) log.info({ chain, reason: text }, 'certificates are not checked');
-    state = 'waiting';
-    reason = text;
+  private raise(slot: number, result: 'refused' | 'contradicted', text: string): void {
+    this.counted(result);
+    this.alarm = { slot, reason: text, at: this.options.clock.now() };
+    if (this.options.clock.monotonic() - this.saidAt < ALARM_PAUSE_MS) return;
+    this.saidAt = this.options.clock.monotonic();
+    this.options.log.error(
+      { event: 'chain.finality', chain: this.options.chain, slot, reason: text },
+      'a certificate of finality does not hold',
+    );
   }
 
-  function takeFooter(bytes: Buffer): void {
+  private wait(text: string): void {
+    if (this.state !== 'checking' || text !== this.reason)
+      this.options.log.info({ chain: this.options.chain, reason: text }, 'certificates are not checked');
+    this.state = 'waiting';
+    this.reason = text;
+  }
+
+  private takeFooter(bytes: Buffer): void {
     let footer: BlockFooter;
     try {
       footer = readFooter(bytes);
     } catch {
-      raise(0, 'refused', 'the footer that carries it is malformed');
+      this.raise(0, 'refused', 'the footer that carries it is malformed');
       return;
     }
     const { certificate } = footer;
-    if (state === 'waiting' && reason === 'no footer has arrived') reason = 'no certificate has arrived';
+    if (this.state === 'waiting' && this.reason === 'no footer has arrived') this.reason = 'no certificate has arrived';
     if (certificate === null) return;
-    waiting.push(footer);
-    if (waiting.length > MAX_WAITING) {
-      waiting.shift();
-      counted('sampled');
+    this.waiting.push(footer);
+    if (this.waiting.length > MAX_WAITING) {
+      this.waiting.shift();
+      this.counted('sampled');
     }
-    wake.wake();
+    this.wake.wake();
   }
 
-  async function readFooters(stream: FooterStream): Promise<void> {
+  private async readFooters(stream: FooterStream): Promise<void> {
     let failures = 0;
-    while (!signal.aborted) {
+    while (!this.signal.aborted) {
       let count = 0;
       const end = await stream.open({
-        signal,
-        onFooter(bytes) {
+        signal: this.signal,
+        onFooter: (bytes) => {
           count += 1;
-          takeFooter(bytes);
+          this.takeFooter(bytes);
         },
       });
-      if (signal.aborted) return;
+      if (this.signal.aborted) return;
       failures = count > 0 ? 1 : failures + 1;
       const why = end.kind === 'failed' ? end.reason : end.kind;
       const isRefused = REFUSALS.includes(why);
-      wait(isRefused ? `the Yellowstone server refuses footers: ${why}` : `the stream of footers ended: ${why}`);
-      await clock.sleep(isRefused ? REFUSED_PAUSE_MS : backoffMs(failures, random), signal).catch(() => undefined);
+      this.wait(isRefused ? `the Yellowstone server refuses footers: ${why}` : `the stream of footers ended: ${why}`);
+      await this.options.clock
+        .sleep(isRefused ? REFUSED_PAUSE_MS : backoffMs(failures, this.options.random), this.signal)
+        .catch(() => undefined);
     }
   }
 
-  async function checkFooters(): Promise<void> {
-    while (!signal.aborted) {
-      const footer = waiting.shift();
+  private async checkFooters(): Promise<void> {
+    while (!this.signal.aborted) {
+      const footer = this.waiting.shift();
       if (footer === undefined) {
-        await wake.sleep(IDLE_MS, signal);
+        await this.wake.sleep(IDLE_MS, this.signal);
         continue;
       }
-      if (proven.isKnown(footer)) continue;
+      if (this.proven.isKnown(footer)) continue;
       try {
-        const tookMs = await checkOne(footer);
-        if (tookMs > 0) await clock.sleep(tookMs * (1 / cores - 1), signal);
+        const tookMs = await this.checkOne(footer);
+        if (tookMs > 0) await this.options.clock.sleep(tookMs * (1 / this.options.cores - 1), this.signal);
       } catch (error) {
-        if (signal.aborted) return;
-        counted('unchecked');
-        state = 'failed';
-        reason = 'the thread that checks certificates has ended; the log says why';
-        log.error({ chain, error: messageOf(error) }, 'a certificate of finality could not be checked');
-        await clock.sleep(backoffMs(1, random), signal).catch(() => undefined);
+        if (this.signal.aborted) return;
+        this.counted('unchecked');
+        this.state = 'failed';
+        this.reason = 'the thread that checks certificates has ended; the log says why';
+        this.options.log.error(
+          { chain: this.options.chain, error: messageOf(error) },
+          'a certificate of finality could not be checked',
+        );
+        await this.options.clock.sleep(backoffMs(1, this.options.random), this.signal).catch(() => undefined);
       }
     }
   }
 
   /** Returns how long the thread worked, in milliseconds. */
-  async function checkOne(footer: BlockFooter): Promise<number> {
+  private async checkOne(footer: BlockFooter): Promise<number> {
     const slot = Number(footer.certificate!.slot);
-    const used = await facts.of(slot);
+    const used = await this.facts.of(slot);
     if (typeof used === 'string') {
-      counted('unchecked');
-      wait(used);
+      this.counted('unchecked');
+      this.wait(used);
       return 0;
     }
-    let { outcome, tookMs } = await checker.check(used.map, footer, used.shredVersion);
+    let { outcome, tookMs } = await this.checker.check(used.map, footer, used.shredVersion);
     if (typeof outcome === 'string') {
       // A cluster that was restarted has another shred version: what is known may be old.
-      const newer = await facts.again(slot).catch(() => null);
+      const newer = await this.facts.again(slot).catch(() => null);
       if (newer !== null) {
-        const repeated = await checker.check(newer.map, footer, newer.shredVersion);
+        const repeated = await this.checker.check(newer.map, footer, newer.shredVersion);
         tookMs += repeated.tookMs;
         outcome = repeated.outcome;
       }
     }
     if (typeof outcome === 'object' && 'error' in outcome) throw new Error(outcome.error);
-    state = 'checking';
-    reason = null;
-    if (typeof outcome === 'string') raise(slot, 'refused', REASONS[outcome]);
-    else proven.add(outcome);
+    this.state = 'checking';
+    this.reason = null;
+    if (typeof outcome === 'string') this.raise(slot, 'refused', REASONS[outcome]);
+    else this.proven.add(outcome);
     return tookMs;
   }
 
-  return {
-    start(count) {
-      counted = count;
-      if (footers === null || offBecause !== null) return;
-      running = Promise.all([readFooters(footers), checkFooters()]);
-    },
-    released(header) {
-      if (offBecause !== null) return;
-      proven.noteReleased(header);
-    },
-    status: () =>
-      offBecause === null
-        ? { state, reason, verified: proven.recent[0] ?? null, recent: proven.recent, alarm }
-        : { state: 'off', reason: offBecause, verified: null, recent: [], alarm: null },
-    async stop() {
-      stopped.abort(new Error('stopped'));
-      waiting = [];
-      await checker.close();
-      await running;
-    },
+  readonly start: FinalityChecks['start'] = (count) => {
+    this.counted = count;
+    if (this.options.footers === null || this.offBecause !== null) return;
+    this.running = Promise.all([this.readFooters(this.options.footers), this.checkFooters()]);
   };
+
+  readonly released: FinalityChecks['released'] = (header) => {
+    if (this.offBecause !== null) return;
+    this.proven.noteReleased(header);
+  };
+
+  status(): FinalityStatus {
+    return this.offBecause === null
+      ? {
+          state: this.state,
+          reason: this.reason,
+          verified: this.proven.recent[0] ?? null,
+          recent: this.proven.recent,
+          alarm: this.alarm,
+        }
+      : { state: 'off', reason: this.offBecause, verified: null, recent: [], alarm: null };
+  }
+
+  async stop(): Promise<void> {
+    this.stopped.abort(new Error('stopped'));
+    this.waiting = [];
+    await this.checker.close();
+    await this.running;
+  }
 }
+
+export const createFinalityChecks = (options: FinalityChecksOptions): FinalityChecks => new CertificateChecks(options);

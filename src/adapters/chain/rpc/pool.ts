@@ -1,7 +1,8 @@
 import type { CoreConfig } from '../../../config/core.ts';
 import { createSlotLength, isLagBeyond } from '../../../lib/slot-length.ts';
+import type { Clock } from '../../../ports/clock.ts';
 import type { Log, Metrics } from '../../../ports/telemetry.ts';
-import type { UpstreamList, UpstreamPool } from '../../../ports/upstream.ts';
+import type { Upstream, UpstreamList, UpstreamPool } from '../../../ports/upstream.ts';
 import { createHedge } from '../../../runtime/hedge.ts';
 import { createHealthLoop } from './health-loop.ts';
 import { createIdentityWatch } from './identity.ts';
@@ -31,6 +32,8 @@ export interface UpstreamPoolOptions extends MemberOptions {
   /** Shared by the pools of one process; without it each pool logs separately. */
   readonly outages?: OutageLog;
 }
+
+type CandidateOptions = NonNullable<Parameters<UpstreamPool['candidates']>[0]>;
 
 /** A good answer younger than this shows that an upstream is reachable; otherwise it is polled, for at most this time. */
 const FRESH_ANSWER_MS = 2_000;
@@ -144,25 +147,9 @@ export function createUpstreamPool(options: UpstreamPoolOptions): UpstreamPool {
     label,
     hedge: createHedge(() => ({ afterMs: core.upstream.hedgeAfterMs, share: core.upstream.hedgeShare })),
     states: () => current().map((member) => upstreamStateOf(member, clock.monotonic())),
-    candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false, archive = false } = {}) {
-      const now = clock.monotonic();
-      const fit = current().filter(
-        ({ upstream, health }) =>
-          isInService(health) &&
-          !avoid.includes(upstream.label) &&
-          (!archive || upstream.archive || !roster.hasArchive) &&
-          (!healthyOnly || isHealthy(health, now)) &&
-          (!exceptLimited || health.limitedUntil <= now),
-      );
-      if (fit.length === 1) return [fit[0]!.upstream];
-      return fit
-        .map((member) => ({
-          member,
-          health: member.health,
-          full: member.health.inFlight >= member.upstream.maxConcurrent,
-        }))
-        .sort(byPreference(clock, prefer === undefined ? null : (memberOf({ label: prefer })?.health.order ?? null)))
-        .map(({ member }) => member.upstream);
+    candidates(wanted = {}) {
+      const order = wanted.prefer === undefined ? null : (memberOf({ label: wanted.prefer })?.health.order ?? null);
+      return choose(current(), wanted, { clock, order, hasArchive: roster.hasArchive });
     },
     send: createSending({ label, memberOf, identity }),
     report(upstream, outcome) {
@@ -190,4 +177,38 @@ export function createUpstreamPool(options: UpstreamPoolOptions): UpstreamPool {
     },
   };
   return label === 'main' ? { ...pool, quorum: createQuorum({ core, metrics: options.metrics, pool }) } : pool;
+}
+
+interface Choice {
+  readonly clock: Clock;
+  /** Place of the preferred member in the configuration; null: none is preferred. */
+  readonly order: number | null;
+  /** Whether a member has the whole history. */
+  readonly hasArchive: boolean;
+}
+
+/** The upstreams that may get a call, the best first. Without a member that has the whole history, all count as having it. */
+function choose(
+  members: readonly Member[],
+  { avoid = [], healthyOnly = false, exceptLimited = false, archive = false }: CandidateOptions,
+  { clock, order, hasArchive }: Choice,
+): readonly Upstream[] {
+  const now = clock.monotonic();
+  const fit = members.filter(
+    ({ upstream, health }) =>
+      isInService(health) &&
+      !avoid.includes(upstream.label) &&
+      (!archive || upstream.archive || !hasArchive) &&
+      (!healthyOnly || isHealthy(health, now)) &&
+      (!exceptLimited || health.limitedUntil <= now),
+  );
+  if (fit.length === 1) return [fit[0]!.upstream];
+  return fit
+    .map((member) => ({
+      member,
+      health: member.health,
+      full: member.health.inFlight >= member.upstream.maxConcurrent,
+    }))
+    .sort(byPreference(clock, order))
+    .map(({ member }) => member.upstream);
 }

@@ -77,12 +77,22 @@ const MAX_PUSHED = 128;
 
 type HeaderVotes = Votes<BlockHeader>;
 
-export function createAgreedBlocks(options: AgreedBlocksOptions): AgreedBlocks {
-  const { pool, quorum, clock, log, headerOf } = options;
-  const troubles = new Map<number, string>();
+/**
+ * A block counts when enough upstreams name the same one. Votes are asked for beside the block itself; `troubles` has the slots in which they
+ * disagree, `named` those in which an upstream was already accused, so that repeated answers are one lie.
+ */
+class VotedBlocks implements AgreedBlocks {
+  private readonly options: AgreedBlocksOptions;
+  private readonly troubles = new Map<number, string>();
+  /** The highest slot for which an upstream was named: repeated answers about one block are one lie. */
+  private readonly named = new Map<string, Set<number>>();
+
+  constructor(options: AgreedBlocksOptions) {
+    this.options = options;
+  }
 
   /** Asks each of them once. The promise resolves when all have answered; `cast` is called after each vote. */
-  async function ask(
+  private async ask(
     labels: readonly string[],
     slot: number,
     asked: AskOptions,
@@ -93,7 +103,10 @@ export function createAgreedBlocks(options: AgreedBlocksOptions): AgreedBlocks {
     await Promise.all(
       labels.map(async (label) => {
         try {
-          const header = await headerOf(label, slot, { commitment: asked.commitment, signal: asked.signal });
+          const header = await this.options.headerOf(label, slot, {
+            commitment: asked.commitment,
+            signal: asked.signal,
+          });
           if (header === null) return;
           votes.cast({ voter: label, key: identityOf(header), value: header });
           cast();
@@ -106,7 +119,7 @@ export function createAgreedBlocks(options: AgreedBlocksOptions): AgreedBlocks {
   }
 
   /** Resolves as soon as enough agree, or with null when all were asked. The votes that come later still name who lied. */
-  function askUntilAgreed(
+  private askUntilAgreed(
     labels: readonly string[],
     slot: number,
     asked: AskOptions,
@@ -118,34 +131,32 @@ export function createAgreedBlocks(options: AgreedBlocksOptions): AgreedBlocks {
         if (votes.agreed() !== null) end(0);
       };
       onVote();
-      void ask(labels, slot, asked, votes, onVote).then(({ failed }) => {
+      void this.ask(labels, slot, asked, votes, onVote).then(({ failed }) => {
         end(failed);
-        conclude(slot, asked, votes);
+        this.conclude(slot, asked, votes);
       });
     });
   }
 
   /** Names those that said something else about a block that can no longer change. */
-  function conclude(slot: number, { commitment, signal }: AskOptions, votes: HeaderVotes): void {
+  private conclude(slot: number, { commitment, signal }: AskOptions, votes: HeaderVotes): void {
     const agreed = votes.agreed();
     if (agreed === null || commitment !== 'finalized' || signal.aborted) return;
     for (const { voter, key } of votes.against(agreed.key)) {
-      const upstream = pool.candidates().find(({ label }) => label === voter);
-      if (upstream === undefined || !accused(voter, slot)) continue;
-      log.error(
+      const upstream = this.options.pool.candidates().find(({ label }) => label === voter);
+      if (upstream === undefined || !this.accused(voter, slot)) continue;
+      this.options.log.error(
         { event: 'upstream.outvoted', upstream: voter, slot, says: key, others: agreed.key, voters: agreed.voters },
         'an upstream names another block than the others and is left out for a while',
       );
       const reason = `block ${slot}: it says ${key}, ${agreed.voters.join(', ')} say ${agreed.key}`;
-      pool.report(upstream, { kind: 'contradicted', reason });
+      this.options.pool.report(upstream, { kind: 'contradicted', reason });
     }
   }
 
-  /** The highest slot for which an upstream was named: repeated answers about one block are one lie. */
-  const named = new Map<string, Set<number>>();
-  function accused(voter: string, slot: number): boolean {
-    const slots = named.get(voter) ?? new Set<number>();
-    named.set(voter, slots);
+  private accused(voter: string, slot: number): boolean {
+    const slots = this.named.get(voter) ?? new Set<number>();
+    this.named.set(voter, slots);
     if (slots.has(slot)) return false;
     slots.add(slot);
     if (slots.size > MAX_TROUBLES) slots.delete(slots.values().next().value as number);
@@ -153,107 +164,113 @@ export function createAgreedBlocks(options: AgreedBlocksOptions): AgreedBlocks {
   }
 
   /** Asks those without a vote until enough agree. Null: all of them say that there is no such block. Error: CHAIN_NO_QUORUM. */
-  async function agree(slot: number, asked: AskOptions, votes: HeaderVotes): Promise<Agreement<BlockHeader> | null> {
-    const untilMs = clock.monotonic() + quorum.waitMs();
+  private async agree(slot: number, asked: AskOptions, votes: HeaderVotes): Promise<Agreement<BlockHeader> | null> {
+    const untilMs = this.options.clock.monotonic() + this.options.quorum.waitMs();
     for (let attempts = 1; ; attempts += 1) {
-      const labels = quorum.voters().flatMap(({ label }) => (votes.has(label) ? [] : [label]));
-      const { agreed, failed } = await askUntilAgreed(labels, slot, asked, votes);
+      const labels = this.options.quorum.voters().flatMap(({ label }) => (votes.has(label) ? [] : [label]));
+      const { agreed, failed } = await this.askUntilAgreed(labels, slot, asked, votes);
       asked.signal.throwIfAborted();
       if (agreed !== null) {
-        troubles.delete(slot);
-        quorum.count('agreed');
+        this.troubles.delete(slot);
+        this.options.quorum.count('agreed');
         return agreed;
       }
-      if (votes.count === 0 && failed === 0 && labels.length >= quorum.needed()) return null;
-      if (votes.count >= quorum.total() || clock.monotonic() >= untilMs) throw refuse(slot, votes);
-      await clock.sleep(backoffMs(attempts, null, AGAIN), asked.signal);
+      if (votes.count === 0 && failed === 0 && labels.length >= this.options.quorum.needed()) return null;
+      if (votes.count >= this.options.quorum.total() || this.options.clock.monotonic() >= untilMs)
+        throw this.refuse(slot, votes);
+      await this.options.clock.sleep(backoffMs(attempts, null, AGAIN), asked.signal);
     }
   }
 
-  function refuse(slot: number, votes: HeaderVotes): CodedError {
-    const { kind, text } = votes.disagreement(quorum.total());
-    quorum.count(kind);
+  private refuse(slot: number, votes: HeaderVotes): CodedError {
+    const { kind, text } = votes.disagreement(this.options.quorum.total());
+    this.options.quorum.count(kind);
     if (kind === 'tie') {
-      if (!troubles.has(slot)) log.error({ event: 'upstream.tie', slot, votes: text }, 'upstreams disagree on a block');
-      troubles.set(slot, `block ${slot}: ${text}`);
-      if (troubles.size > MAX_TROUBLES) troubles.delete(Math.max(...troubles.keys()));
+      if (!this.troubles.has(slot))
+        this.options.log.error({ event: 'upstream.tie', slot, votes: text }, 'upstreams disagree on a block');
+      this.troubles.set(slot, `block ${slot}: ${text}`);
+      if (this.troubles.size > MAX_TROUBLES) this.troubles.delete(Math.max(...this.troubles.keys()));
     }
     return new CodedError('CHAIN_NO_QUORUM', `block ${slot}: ${text}`, { retryable: true, facts: { slot } });
   }
 
-  async function block(slot: number, asked: AskOptions): Promise<BlockAnswer> {
-    const votes: HeaderVotes = new Votes(quorum.needed());
+  async block(slot: number, asked: AskOptions): Promise<BlockAnswer> {
+    const votes: HeaderVotes = new Votes(this.options.quorum.needed());
     // The one that is likely to send the block votes with it.
-    const [sender] = pool.candidates({ avoid: asked.avoid ?? [], exceptLimited: true });
-    const others = quorum.voters().flatMap(({ label }) => (label === sender?.label ? [] : [label]));
-    const early = askUntilAgreed(others, slot, asked, votes);
-    const answer = await options.block(slot, asked);
+    const [sender] = this.options.pool.candidates({ avoid: asked.avoid ?? [], exceptLimited: true });
+    const others = this.options.quorum.voters().flatMap(({ label }) => (label === sender?.label ? [] : [label]));
+    const early = this.askUntilAgreed(others, slot, asked, votes);
+    const answer = await this.options.block(slot, asked);
     if (answer.kind === 'not-yet') return answer;
     if (answer.kind !== 'block') {
       // That a slot is empty is a claim too: where enough others name its block, they are asked for it.
-      await Promise.race([early, clock.sleep(quorum.waitMs(), asked.signal)]);
+      await Promise.race([early, this.options.clock.sleep(this.options.quorum.waitMs(), asked.signal)]);
       const known = votes.agreed();
-      return known === null ? answer : await blockOf(known, slot, asked);
+      return known === null ? answer : await this.blockOf(known, slot, asked);
     }
     votes.cast({ voter: answer.upstream, key: identityOf(answer.block), value: answer.block });
     if (votes.agreed() === null) await orAborted(early, asked.signal);
-    const agreed = votes.agreed() ?? (await agree(slot, asked, votes));
-    conclude(slot, asked, votes);
+    const agreed = votes.agreed() ?? (await this.agree(slot, asked, votes));
+    this.conclude(slot, asked, votes);
     if (agreed === null) return { kind: 'not-yet', upstream: answer.upstream };
-    troubles.delete(slot);
-    return identityOf(answer.block) === agreed.key ? answer : await blockOf(agreed, slot, asked);
+    this.troubles.delete(slot);
+    return identityOf(answer.block) === agreed.key ? answer : await this.blockOf(agreed, slot, asked);
   }
 
   /** The block from one of those that agree. */
-  async function blockOf(agreed: Agreement<BlockHeader>, slot: number, asked: AskOptions): Promise<BlockAnswer> {
-    const avoid = pool.states().flatMap(({ label }) => (agreed.voters.includes(label) ? [] : [label]));
-    const right = await options.block(slot, { ...asked, avoid });
+  private async blockOf(agreed: Agreement<BlockHeader>, slot: number, asked: AskOptions): Promise<BlockAnswer> {
+    const avoid = this.options.pool.states().flatMap(({ label }) => (agreed.voters.includes(label) ? [] : [label]));
+    const right = await this.options.block(slot, { ...asked, avoid });
     const isAgreed = right.kind !== 'block' || identityOf(right.block) === agreed.key;
     return isAgreed ? right : { kind: 'not-yet', upstream: right.upstream };
   }
 
-  return {
-    isOn: () => quorum.needed() > 0,
-    block,
-    async header(slot, asked) {
-      const agreed = await agree(slot, asked, new Votes(quorum.needed()));
-      return agreed?.value ?? null;
+  isOn(): boolean {
+    return this.options.quorum.needed() > 0;
+  }
+
+  readonly header: AgreedBlocks['header'] = async (slot, asked) => {
+    const agreed = await this.agree(slot, asked, new Votes(this.options.quorum.needed()));
+    return agreed?.value ?? null;
+  };
+
+  readonly stream: AgreedBlocks['stream'] = (given) => ({
+    start: () => given.start(),
+    open: async (opened) => {
+      let waiting = 0;
+      let last: Promise<unknown> = Promise.resolve();
+      const isAgreed = async (pushed: ChainBlock): Promise<boolean> => {
+        const asked = { commitment: opened.commitment, signal: opened.signal };
+        const agreed = await this.agree(pushed.slot, asked, new Votes(this.options.quorum.needed())).catch(() => null);
+        if (agreed === null || opened.signal.aborted) return false;
+        if (agreed.key === identityOf(pushed)) return true;
+        this.options.log.error(
+          { event: 'upstream.outvoted', upstream: 'stream', slot: pushed.slot, says: identityOf(pushed) },
+          'the stream pushed another block than the upstreams have; it is dropped',
+        );
+        return false;
+      };
+      return await given.open({
+        ...opened,
+        onBlock: (pushed) => {
+          if (this.options.quorum.needed() === 0) return opened.onBlock(pushed);
+          if (waiting >= MAX_PUSHED) return;
+          waiting += 1;
+          const voted = isAgreed(pushed);
+          last = last.then(async () => {
+            if (await voted) opened.onBlock(pushed);
+            waiting -= 1;
+          });
+        },
+      });
     },
-    stream: (given) => ({
-      start: () => given.start(),
-      async open(opened) {
-        let waiting = 0;
-        let last: Promise<unknown> = Promise.resolve();
-        const isAgreed = async (pushed: ChainBlock): Promise<boolean> => {
-          const asked = { commitment: opened.commitment, signal: opened.signal };
-          const agreed = await agree(pushed.slot, asked, new Votes(quorum.needed())).catch(() => null);
-          if (agreed === null || opened.signal.aborted) return false;
-          if (agreed.key === identityOf(pushed)) return true;
-          log.error(
-            { event: 'upstream.outvoted', upstream: 'stream', slot: pushed.slot, says: identityOf(pushed) },
-            'the stream pushed another block than the upstreams have; it is dropped',
-          );
-          return false;
-        };
-        return await given.open({
-          ...opened,
-          onBlock(pushed) {
-            if (quorum.needed() === 0) return opened.onBlock(pushed);
-            if (waiting >= MAX_PUSHED) return;
-            waiting += 1;
-            const voted = isAgreed(pushed);
-            last = last.then(async () => {
-              if (await voted) opened.onBlock(pushed);
-              waiting -= 1;
-            });
-          },
-        });
-      },
-    }),
-    trouble(aboveSlot) {
-      for (const slot of [...troubles.keys()]) if (slot <= aboveSlot) troubles.delete(slot);
-      const slots = [...troubles.keys()];
-      return slots.length === 0 ? null : troubles.get(Math.min(...slots))!;
-    },
+  });
+
+  readonly trouble: AgreedBlocks['trouble'] = (aboveSlot) => {
+    for (const slot of [...this.troubles.keys()]) if (slot <= aboveSlot) this.troubles.delete(slot);
+    const slots = [...this.troubles.keys()];
+    return slots.length === 0 ? null : this.troubles.get(Math.min(...slots))!;
   };
 }
+
+export const createAgreedBlocks = (options: AgreedBlocksOptions): AgreedBlocks => new VotedBlocks(options);
