@@ -13,7 +13,7 @@ import { PROOF_HEAD, PROOF_TREE_HEIGHT, worldLeaves } from '../samples/proof-wor
 import { PROXY_KEY } from '../samples/proxy-answers.ts';
 import { siblingModule } from '../sibling.ts';
 
-const GOAL = 0.5;
+const GOAL = 0.6;
 const SIZES = {
   full: { leaves: 2 ** 17, bodies: 20_000, pairs: 10 },
   quick: { leaves: 2 ** 16, bodies: 10_000, pairs: 5 },

@@ -1,12 +1,19 @@
-/** Not a goal of its own: what the pipeline alone costs, with an answer that is ready. The G5 rows stand on it. */
+/** What the pipeline alone costs, with an answer that is ready, and the part of it that each request pays. The G5 rows stand on it. */
 import assert from 'node:assert/strict';
-import { type LoadRequest, measureServers, startBenchServer } from '../http.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
+import { type BenchServer, type LoadRequest, measureServers, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
+import { fillWithKeys, keyOf } from '../samples/access-store.ts';
 import { BENCH_KEY, cachedText, rpcText } from '../samples/http-answers.ts';
 import { siblingModule } from '../sibling.ts';
 
 const GOAL = 0.5;
+const MAX_OVERHEAD_US = 12;
+const KEYS = 100;
 const body =
   '{"jsonrpc":"2.0","id":"bench","method":"getCompressedAccountProof","params":{"hash":"11111111111111111111111111111111"}}';
 const cases: readonly { readonly name: string; readonly request: LoadRequest; readonly expected: string }[] = [
@@ -22,8 +29,52 @@ const cases: readonly { readonly name: string; readonly request: LoadRequest; re
   },
 ];
 
-async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
-  const module = siblingModule(import.meta.url, '../samples/http-server.ts');
+async function run(options: RunOptions): Promise<RowResult[]> {
+  return [...(await pipelineAlone(options)), await overhead(options)];
+}
+
+const module = siblingModule(import.meta.url, '../samples/http-server.ts');
+
+/** The real gate, log at info and metrics, less the same pipeline without them: CPU time, which is what a request takes from others. */
+async function overhead({ size, seed }: RunOptions): Promise<RowResult> {
+  const folder = await mkdtemp(join(tmpdir(), 'parhelion-bench-front-'));
+  const servers: BenchServer[] = [];
+  try {
+    const file = join(folder, 'gate.db');
+    const store = openSqliteStore({ path: file, busyTimeoutMs: 5_000 });
+    await fillWithKeys(store, KEYS, KEYS);
+    await store.close();
+    for (const args of [['gated', file], ['unseen']]) servers.push(await startBenchServer(module, args));
+    const [whole, unseen] = servers as [BenchServer, BenchServer];
+    const request: LoadRequest = { ...cases[1]!.request, path: `/?api-key=${keyOf(7)}` };
+    for (const { url } of servers) assert.equal(await answerOf(url, request), rpcText(), url);
+    const { cpuUs, cpuNote } = await measureServers(
+      { server: whole, request },
+      { server: unseen, request },
+      { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 1, connections: 64 },
+    );
+    const ours = cpuUs.ours.map((us, pair) => us - cpuUs.baseline[pair]!);
+    const median = ours.toSorted((a, b) => a - b)[ours.length >> 1]!;
+    return {
+      row: 'G5-front/overhead',
+      name: 'key, credits, log line and metrics of a request',
+      unit: 'us of CPU',
+      ours,
+      baseline: [],
+      ratio: null,
+      goal: `<= ${MAX_OVERHEAD_US} us`,
+      verdict: size === 'smoke' ? 'not assessed' : median <= MAX_OVERHEAD_US ? 'met' : 'missed',
+      sizes: { keys: KEYS, connections: 64 },
+      seed,
+      notes: [cpuNote, 'ours: with them; baseline: without; the row is the difference'],
+    };
+  } finally {
+    for (const server of servers) server.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function pipelineAlone({ size, seed }: RunOptions): Promise<RowResult[]> {
   const ours = await startBenchServer(module, ['front']);
   const bare = await startBenchServer(module, ['bare']);
   const options = { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 1, connections: 64 };

@@ -1,7 +1,8 @@
 /**
  * A server for the HTTP rows, in a process of its own: `front` is the whole request pipeline over an answer that is ready,
- * `open` the same for everybody, `gated FILE` with the real one over a store with keys, `bare` is node:http that reads the same
- * request and sends the same bytes, `shared` is that in two processes behind one listener.
+ * `open` the same for everybody, `gated FILE` with the real one over a store with keys, `unseen` the one for everybody without log lines
+ * and metrics, `bare` is node:http that reads the same request and sends the same bytes, `shared` is that in two processes behind one
+ * listener.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,6 +15,7 @@ import { createHttpFront } from '../../../src/http/index.ts';
 import { createRpcFront } from '../../../src/http/json-rpc/front.ts';
 import type { Gate } from '../../../src/plugin/host.ts';
 import { defineRoute, GateRefusal, JsonText, json, type Price } from '../../../src/plugin/plugin.ts';
+import type { Counter, Gauge, Histogram, Metrics } from '../../../src/ports/telemetry.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../helpers/http-front.ts';
 import { BENCH_KEY, cachedText, rpcText } from './http-answers.ts';
@@ -40,11 +42,25 @@ async function realGate(path: string): Promise<Gate> {
   return startAccess(openSqliteStore({ path, busyTimeoutMs: 5_000 }), createSystemClock()).gate;
 }
 
-async function serveFront(gate: Gate): Promise<number> {
+const uncounted: Counter & Gauge & Histogram = {
+  add: () => undefined,
+  set: () => undefined,
+  record: () => undefined,
+  with: () => uncounted,
+};
+const noMetrics: Metrics = {
+  counter: () => uncounted,
+  gauge: () => uncounted,
+  observe: () => undefined,
+  histogram: () => uncounted,
+};
+
+async function serveFront(gate: Gate, isSeen = true): Promise<number> {
   const core = testCore();
   const clock = createSystemClock();
-  const registry = createMetricsRegistry();
-  const log = createLog({ level: 'info', format: 'json', destination: bufferedOutput('/dev/null') });
+  const registry = isSeen ? createMetricsRegistry() : { scope: () => noMetrics };
+  const level = isSeen ? 'info' : 'silent';
+  const log = createLog({ level, format: 'json', destination: bufferedOutput('/dev/null') });
   const cached = new JsonText(cachedText());
   const result = new JsonText(JSON.stringify(JSON.parse(rpcText()).result));
   const method = {
@@ -134,6 +150,7 @@ const servers: Readonly<Record<string, () => Promise<number>>> = {
   joined: joinShared,
   front: () => serveFront(oneKeyGate()),
   open: () => serveFront(oneKeyGate(true)),
+  unseen: () => serveFront(oneKeyGate(true), false),
   gated: async () => serveFront(await realGate(process.argv[3] ?? '')),
 };
 const port = await servers[process.argv[2] ?? 'front']?.();
