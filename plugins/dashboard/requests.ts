@@ -41,7 +41,7 @@ export interface KeptRequest extends AnsweredRequest {
   } | null;
 }
 
-/** What is kept of a request. The body is in latin1, which costs the least; it is decoded when somebody looks. */
+/** What is kept of the content of a request. The body is in latin1, which costs the least; it is decoded when somebody looks. */
 interface Content {
   readonly host: string | undefined;
   readonly path: string;
@@ -59,6 +59,13 @@ const ENTRY_BYTES = 256;
 const sizeOf = ({ path, query, body, failure }: Content): number =>
   ENTRY_BYTES + path.length + query.length + (body?.length ?? 0) + 2 * (failure?.length ?? 0);
 
+/** The last requests of a project, each with its content at the same place; null: it is not kept. */
+interface Ring {
+  readonly requests: AnsweredRequest[];
+  readonly contents: (Content | null)[];
+  next: number;
+}
+
 const PER_PROJECT = 200;
 const MAX_PROJECTS = 200;
 /** Keys whose use is not written yet; a flush is due long before. */
@@ -69,19 +76,35 @@ export function createRecentRequests(
   config: Pick<DashboardConfig, 'requestBodies'>,
   peers: ApiPeers | null = null,
 ): RecentRequests {
-  const contents = createLru<string, Content>({ max: CONTENT_BYTES, sizeCalculation: sizeOf });
-  const byProject = createLru<string, { readonly ring: AnsweredRequest[]; next: number }>({ max: MAX_PROJECTS });
+  /** Bytes of all contents. */
+  let contentBytes = 0;
+  const setContent = ({ contents }: Ring, place: number, content: Content | null) => {
+    const before = contents[place] ?? null;
+    contentBytes += (content === null ? 0 : sizeOf(content)) - (before === null ? 0 : sizeOf(before));
+    contents[place] = content;
+  };
+  const dropContents = (ring: Ring) => {
+    for (const place of ring.contents.keys()) setContent(ring, place, null);
+  };
+  const byProject = createLru<string, Ring>({ max: MAX_PROJECTS, dispose: dropContents });
   let unwritten = new Map<string, number>();
+  /** Makes room: the contents of the projects go first that called longest ago. */
+  const boundContents = () => {
+    for (const ring of byProject.rvalues()) if (ring !== undefined && contentBytes > CONTENT_BYTES) dropContents(ring);
+  };
   const listHere = (projectId: string): readonly AnsweredRequest[] => {
     const kept = byProject.get(projectId);
     if (kept === undefined) return [];
-    return [...kept.ring.slice(kept.next), ...kept.ring.slice(0, kept.next)].reverse();
+    const { requests, next } = kept;
+    return [...requests.slice(next), ...requests.slice(0, next)].reverse();
   };
   const findHere = (projectId: string, requestId: string): KeptRequest | null => {
-    const request = byProject.get(projectId)?.ring.find((one) => one.requestId === requestId);
+    const kept = byProject.get(projectId);
+    const place = kept?.requests.findIndex((one) => one.requestId === requestId) ?? -1;
+    const request = kept?.requests[place];
     if (request === undefined) return null;
-    const content = contents.get(requestId);
-    return { ...request, content: content === undefined ? null : shown(content, request.route) };
+    const content = kept?.contents[place] ?? null;
+    return { ...request, content: content === null ? null : shown(content, request.route) };
   };
   peers?.answer('requests', (projectId) => listHere(String(projectId)));
   peers?.answer('request', (asked) => {
@@ -90,19 +113,22 @@ export function createRecentRequests(
   });
   return {
     note(request, { host, path, query, body, failure }) {
-      const kept = byProject.get(request.projectId) ?? { ring: [], next: 0 };
-      if (kept.ring.length === 0) byProject.set(request.projectId, kept);
-      kept.ring[kept.next] = request;
+      const kept = byProject.get(request.projectId) ?? { requests: [], contents: [], next: 0 };
+      if (kept.requests.length === 0) byProject.set(request.projectId, kept);
+      const content: Content | null = config.requestBodies
+        ? {
+            host,
+            path,
+            query: maskQuery(query),
+            body: body === null ? null : body.toString('latin1', 0, BODY_BYTES),
+            bodyBytes: body?.length ?? 0,
+            failure,
+          }
+        : null;
+      kept.requests[kept.next] = request;
+      setContent(kept, kept.next, content);
+      if (contentBytes > CONTENT_BYTES) boundContents();
       kept.next = (kept.next + 1) % PER_PROJECT;
-      if (config.requestBodies)
-        contents.set(request.requestId, {
-          host,
-          path,
-          query: maskQuery(query),
-          body: body === null ? null : body.toString('latin1', 0, BODY_BYTES),
-          bodyBytes: body?.length ?? 0,
-          failure,
-        });
       const { keyId, at } = request;
       if (keyId !== null && (unwritten.size < MAX_KEYS || unwritten.has(keyId))) unwritten.set(keyId, at);
     },

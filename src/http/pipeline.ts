@@ -310,6 +310,8 @@ function clientName(client: string): string {
 /** The log line of a request. Keys are masked everywhere; of the headers only the client's name is written. */
 function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   const { request, target, status, caller } = exchange;
+  const level = status >= 500 || exchange.isBroken ? 'warn' : 'info';
+  if (log.isLevelEnabled?.(level) === false) return;
   const fields: Record<string, unknown> = {
     requestId: exchange.requestId,
     method: request.method,
@@ -332,8 +334,7 @@ function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
   const { headers } = request;
   const client = headers['x-helius-client'] ?? headers['solana-client'] ?? headers['user-agent'];
   if (typeof client === 'string') fields['client'] = clientName(client.slice(0, MAX_CLIENT + MARGIN));
-  if (status >= 500 || exchange.isBroken) log.warn(fields, 'request');
-  else log.info(fields, 'request');
+  log[level](fields, 'request');
 }
 
 /** Handles a request in a span. */

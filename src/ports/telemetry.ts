@@ -7,6 +7,8 @@ export interface Log {
   error(fields: object, message: string): void;
   fatal(fields: object, message: string): void;
   child(fields: object): Log;
+  /** Whether lines of a level are written, for a caller that would make many fields for nothing. Absent: all are. */
+  isLevelEnabled?(level: 'info' | 'warn'): boolean;
 }
 
 /** One value of a metric now; parts of a histogram have names of their own, such as `…_bucket`. */

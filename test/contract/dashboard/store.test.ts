@@ -228,4 +228,32 @@ eachStore('what the dashboard keeps', (engine) => {
     assert.deepEqual(await one.list('q'), []);
     assert.equal((await one.lastUses(['a'])).get('a'), 3_249, 'before it is written');
   });
+
+  test('contents end with their requests, and make room from the project on that called longest ago', async (t) => {
+    const recent = createRecentRequests(await engine.store(t), { requestBodies: true });
+    let at = 0;
+    const note = (projectId: string, text: string, times = 1) => {
+      const request = { projectId, method: 'POST', route: '/', rpc: null, rpcFailed: 0, status: 200, durationMs: 1 };
+      for (let n = 0; n < times; n += 1)
+        recent.note(
+          { ...request, at: ++at, requestId: `${projectId}${n}`, keyId: null, bytesOut: 1, credits: 1 },
+          { host: undefined, path: '/', query: '', body: Buffer.from(`${text}${n}`), failure: null },
+        );
+    };
+    const bodyOf = async (projectId: string, n: number) => {
+      const kept = await recent.find(projectId, `${projectId}${n}`);
+      return kept === null ? 'no request' : kept.content === null ? 'no content' : kept.content.body?.slice(0, 8);
+    };
+    note('quiet', 'q');
+    // Many times the bytes that are kept, of one project.
+    note('busy', 'b'.repeat(5_000), 5_000);
+    assert.equal(await bodyOf('quiet', 0), 'q0');
+    assert.equal(await bodyOf('busy', 4_999), 'bbbbbbbb');
+    assert.equal(await bodyOf('busy', 4_799), 'no request');
+    // So many projects that not all contents fit.
+    for (let n = 0; n < 12; n += 1) note(`other${n}-`, 'o'.repeat(5_000), 200);
+    assert.equal(await bodyOf('quiet', 0), 'no content');
+    assert.equal(await bodyOf('busy', 4_999), 'no content');
+    assert.equal(await bodyOf('other11-', 199), 'oooooooo');
+  });
 });
