@@ -74,6 +74,9 @@ export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') 
 /** Network name for receivers and the operator. */
 export const networkName = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
 
+/** Name of the network for receivers of deliveries: `local` where the daemon runs its local chain. */
+export type NetworkOf = (chain: ChainId) => 'devnet' | 'local' | 'mainnet';
+
 type WithStatus = Pick<Webhook, 'type' | 'txnStatus' | 'parsed'>;
 
 /** Raw webhooks get every transaction, parsed ones what their filter says, others only successful ones, unless configured otherwise. */

@@ -36,7 +36,7 @@ import {
   PROCESSOR_NAME,
   storedOf,
 } from './match.ts';
-import { deliveryKind } from './model.ts';
+import { deliveryKind, type NetworkOf, networkName } from './model.ts';
 import { createOperationalKind, createOperatorAlerts } from './operational.ts';
 import { contactRoutes, createOwnerAlerts, createOwnerKind, removeContact } from './owner-alerts.ts';
 import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
@@ -96,7 +96,8 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   const metrics = createDeliveryMetrics(ctx.metrics);
   const userAgent = userAgentOf(ctx.version);
   const post = createPost(client, clock);
-  const send = createSend({ post, clock, config, userAgent });
+  const networkOf: NetworkOf = (chain) => (ctx.chain(chain)?.status().kind === 'local' ? 'local' : networkName(chain));
+  const send = createSend({ post, clock, config, userAgent, networkOf });
   const bodies = createBodies(ctx);
   const parsed = ctx.use(parsedTransactions) ?? null;
   const context: ManageContext = {
@@ -173,7 +174,7 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
     ...addressRoutes(context),
     rotateRoute(context),
     testEventRoute(context, send, { bodies, parsed }),
-    ...deliveryRoutes({ context, queue, charges, userAgent }),
+    ...deliveryRoutes({ context, queue, charges, userAgent, networkOf }),
     ...recoverRoutes({ context, replays, store, queue, charges }),
     ...(gaps === null ? [] : [gapsRoute(gaps, PROCESSOR_NAME)]),
   ];

@@ -8,7 +8,7 @@ import type {
   OutboundResponse,
 } from '../../../src/ports/outbound.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { chainOf, formOf, isoTime, networkName, type Webhook } from '../model.ts';
+import { chainOf, formOf, isoTime, type NetworkOf, type Webhook } from '../model.ts';
 
 interface Message {
   /** `webhook-id` */
@@ -80,14 +80,16 @@ interface SendParts {
   readonly clock: Clock;
   readonly config: WebhooksConfig;
   readonly userAgent: string;
+  readonly networkOf: NetworkOf;
 }
 
-export function createSend({ post, clock, config, userAgent }: SendParts): SendDelivery {
+export function createSend({ post, clock, config, userAgent, networkOf }: SendParts): SendDelivery {
   return async (hook, keys, message, signal) => {
     const startedAt = clock.now();
     const begin = clock.monotonic();
     const signature = (id: string, seconds: number) => signBody(keys, id, seconds, message.body);
-    const headers = headersOf(hook, message, { startedAt, userAgent, signature, authorization: hook.authHeader });
+    const authorization = hook.authHeader;
+    const headers = headersOf(hook, message, { startedAt, userAgent, networkOf, signature, authorization });
     const { timeoutMs } = config.retry[hook.retryPreset];
     const retriesAtOnce = hook.retryPreset === 'durable';
     const { url } = hook;
@@ -100,6 +102,7 @@ interface HeaderParts {
   /** Unix milliseconds. */
   readonly startedAt: number;
   readonly userAgent: string;
+  readonly networkOf: NetworkOf;
   signature(id: string, timestampSeconds: number): string;
   readonly authorization: string | null;
 }
@@ -108,7 +111,7 @@ interface HeaderParts {
 function headersOf(
   { id, type }: Pick<Webhook, 'id' | 'type'>,
   message: Omit<Message, 'body'>,
-  { startedAt, userAgent, signature, authorization }: HeaderParts,
+  { startedAt, userAgent, networkOf, signature, authorization }: HeaderParts,
 ): Record<string, string> {
   const seconds = Math.floor(startedAt / 1_000);
   const signed = {
@@ -123,7 +126,7 @@ function headersOf(
     ...(formOf(type) === 'discord' ? {} : signed),
     'x-parhelion-webhook': id,
     'x-parhelion-attempt': String(message.attempt),
-    'x-parhelion-network': networkName(chainOf(type)),
+    'x-parhelion-network': networkOf(chainOf(type)),
     'x-parhelion-created-at': isoTime(message.createdAt),
     ...(authorization === null ? {} : { authorization }),
     ...(message.test ? { 'x-parhelion-test': 'true' } : {}),
@@ -137,12 +140,18 @@ export const describeHeaders = (
   hook: Webhook,
   message: Omit<Message, 'body' | 'test'>,
   startedAt: number,
-  userAgent: string,
+  { userAgent, networkOf }: Pick<HeaderParts, 'userAgent' | 'networkOf'>,
 ): Record<string, string> =>
   headersOf(
     hook,
     { ...message, test: false },
-    { startedAt, userAgent, signature: () => HIDDEN, authorization: hook.authHeader === null ? null : HIDDEN },
+    {
+      startedAt,
+      userAgent,
+      networkOf,
+      signature: () => HIDDEN,
+      authorization: hook.authHeader === null ? null : HIDDEN,
+    },
   );
 
 const MAX_HEADERS = 20;

@@ -9,7 +9,7 @@ import type { DeliveryQueue } from '../delivery/queue.ts';
 import { resendDelivery } from '../delivery/resend.ts';
 import { describeHeaders, messageId } from '../delivery/send.ts';
 import { type ManageContext, webhookNotFound } from '../manage.ts';
-import { DELIVERY_STATUSES, type Delivery, isoTime, type Webhook } from '../model.ts';
+import { DELIVERY_STATUSES, type Delivery, isoTime, type NetworkOf, type Webhook } from '../model.ts';
 import {
   batchOfDelivery,
   elementKey,
@@ -46,6 +46,7 @@ interface DeliveryRouteParts {
   readonly queue: DeliveryQueue;
   readonly charges: AccessCharges | null;
   readonly userAgent: string;
+  readonly networkOf: NetworkOf;
 }
 
 /** Routes that read deliveries and resend one. */
@@ -132,7 +133,7 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
   });
 }
 
-function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
+function getRoute({ context, queue, userAgent, networkOf }: DeliveryRouteParts): Route {
   return defineRoute({
     ...COMMON,
     method: 'GET',
@@ -153,7 +154,10 @@ function getRoute({ context, queue, userAgent }: DeliveryRouteParts): Route {
       const shown = (attempts.get(delivery.id) ?? []).map((attempt) => ({
         ...attemptView(attempt),
         ...(attempt.responseHeaders === null ? {} : { responseHeaders: attempt.responseHeaders }),
-        requestHeaders: describeHeaders(hook, { ...common, attempt: attempt.n }, attempt.startedAt, userAgent),
+        requestHeaders: describeHeaders(hook, { ...common, attempt: attempt.n }, attempt.startedAt, {
+          userAgent,
+          networkOf,
+        }),
       }));
       const type = typeOf(delivery, await readTypes(context.store, [delivery.payload]));
       const head = stringify({ ...deliveryView(delivery, shown), type });

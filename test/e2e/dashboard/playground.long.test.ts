@@ -88,6 +88,7 @@ describe('the playground', { skip }, () => {
     await transfer.getByText(/transferred 0\.25 SOL to/).waitFor();
     await transfer.getByRole('link', { name: 'Of the payer' }).waitFor();
     await transfer.getByText('delivered').waitFor();
+    assert.equal(receiver.received[0]?.headers['x-parhelion-network'], 'local');
     const slot = numberIn(await transfer.getByText(/^In block/).textContent());
 
     await choose(page, 'Fork');
