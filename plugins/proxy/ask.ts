@@ -24,7 +24,7 @@ import {
   type NodeErrorMeaning,
   outcomeOf,
 } from '../../src/solana/node-errors.ts';
-import { type Answer, type Attempt, type AttemptRequest, attempt, isSending } from './attempt.ts';
+import { type AttemptOutcome, type AttemptRequest, attempt, isSending, type ServedAnswer } from './attempt.ts';
 import { createBatches } from './batch.ts';
 import type { ProxyConfig } from './config.ts';
 
@@ -45,7 +45,7 @@ interface AskRequest {
 }
 
 /** Asks the upstreams until one answers. Throws RpcError as documented in the interface, or the signal's reason. */
-export type AskUpstreams = (request: AskRequest) => Promise<Answer>;
+export type AskUpstreams = (request: AskRequest) => Promise<ServedAnswer>;
 
 interface AskParts {
   readonly pool: UpstreamPool;
@@ -105,7 +105,7 @@ export function createAsk(parts: AskParts): AskUpstreams {
   }
 
   /** The answer of an upstream with the whole history, asked when another one has nothing; null when none can be asked. */
-  async function askArchive(request: AskRequest, untilMs: number): Promise<Answer | null> {
+  async function askArchive(request: AskRequest, untilMs: number): Promise<ServedAnswer | null> {
     const [archive] = archives();
     const asked = archive === undefined ? null : attemptOf(request, archive.label, untilMs);
     if (archive === undefined || asked === null) return null;
@@ -121,7 +121,7 @@ export function createAsk(parts: AskParts): AskUpstreams {
     if (!mayHedge || isSending(asked.method))
       return { made: await batches.attempt(first, asked, seat), upstream: first };
     let second: Upstream | undefined;
-    const { result, by } = await sendHedged<Attempt>({
+    const { result, by } = await sendHedged<AttemptOutcome>({
       clock,
       hedge,
       signal,
@@ -140,10 +140,10 @@ export function createAsk(parts: AskParts): AskUpstreams {
   }
 
   /** The answer that enough upstreams give. */
-  async function askEnough(request: AskRequest, quorum: UpstreamQuorum): Promise<Answer> {
+  async function askEnough(request: AskRequest, quorum: UpstreamQuorum): Promise<ServedAnswer> {
     const untilMs = clock.monotonic() + parts.timeoutMs;
     const { method, signal } = request;
-    const outcome = await askQuorum<Answer>({
+    const outcome = await askQuorum<ServedAnswer>({
       method,
       pool,
       quorum,
@@ -178,11 +178,11 @@ export function createAsk(parts: AskParts): AskUpstreams {
     for (let upstream = left.shift(); upstream !== undefined; upstream = left.shift()) {
       const asked = attemptOf(request, upstream.label, untilMs);
       const sent = asked === null ? null : await send(upstream, left, asked, request);
-      const made: Attempt = sent?.made ?? { kind: 'late' };
+      const made: AttemptOutcome = sent?.made ?? { kind: 'late' };
       upstream = sent?.upstream ?? upstream;
       if (sent !== null && !batches.isTold(made)) report(upstream, made);
       if (made.kind === 'late') break;
-      if (made.kind === 'too-large') throw tooLarge(parts.maxBytes);
+      if (made.kind === 'too-large') throw answerTooLarge(parts.maxBytes);
       if (isRefusal(made)) {
         if (refusal === null || isMoreUseful(made.meaning, refusal.meaning)) refusal = made;
         if (past.isLacking(request, upstream, made)) archivesFirst(left);
@@ -204,18 +204,18 @@ export function createAsk(parts: AskParts): AskUpstreams {
 }
 
 /** An error object that says something about the node: another upstream may answer. */
-type Refusal = Extract<Answer, { readonly kind: 'whole' }> & { readonly meaning: NodeErrorMeaning };
+type Refusal = Extract<ServedAnswer, { readonly kind: 'whole' }> & { readonly meaning: NodeErrorMeaning };
 
-const isRefusal = (made: Attempt): made is Refusal =>
+const isRefusal = (made: AttemptOutcome): made is Refusal =>
   made.kind === 'whole' && made.meaning !== null && !isFinalAnswer(made.meaning);
 
-const isAnswer = (made: Attempt): made is Answer =>
+const isAnswer = (made: AttemptOutcome): made is ServedAnswer =>
   made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty';
 
-type WholeAnswer = Extract<Answer, { readonly kind: 'whole' }>;
+type WholeAnswer = Extract<ServedAnswer, { readonly kind: 'whole' }>;
 
 /** Null: it says something about the node only. */
-function voteOfAnswer(method: string, made: WholeAnswer): AnswerVote<Answer> | null {
+function voteOfAnswer(method: string, made: WholeAnswer): AnswerVote<ServedAnswer> | null {
   const { result, error } = made.parts;
   if (result !== null)
     return voteOf(method, parseVerbatim(made.bytes.toString('utf8', result.start, result.end)), made);
@@ -238,12 +238,12 @@ const preferred = (label: string | undefined) => (label === undefined ? {} : { p
 const sooner = (first: number | null, second: number | null) =>
   first === null || second === null ? (first ?? second) : Math.min(first, second);
 
-export function tooLarge(maxBytes: number): RpcError {
+export function answerTooLarge(maxBytes: number): RpcError {
   return new RpcError('internal', { details: `the answer of the upstream is larger than ${maxBytes} bytes` });
 }
 
 /** A call that sends something must not be sent twice, unless the first attempt cannot have left, or was refused before it was sent. */
-function mayRepeat(method: string, made: Attempt): boolean {
+function mayRepeat(method: string, made: AttemptOutcome): boolean {
   if (!isSending(method)) return true;
   if (isRefusal(made)) return isBeforeSending(made.meaning);
   return made.kind === 'limited' || made.kind === 'denied' || (made.kind === 'failed' && !made.sent);
@@ -261,16 +261,16 @@ function createReporter(parts: AskParts, attempts: Counter) {
   };
 
   /** Reports to the pool what the answer says about the upstream. A passed deadline says nothing: the request may have been heavy. */
-  return (upstream: Upstream, made: Attempt): void => {
+  return (upstream: Upstream, made: AttemptOutcome): void => {
     if (made.kind === 'stream') {
       // Only its end shows whether it is an answer.
-      made.stream.once('settled', (end: Attempt) => conclude(upstream, end));
+      made.stream.once('settled', (end: AttemptOutcome) => conclude(upstream, end));
       return;
     }
     conclude(upstream, made);
   };
 
-  function conclude(upstream: Upstream, made: Attempt): void {
+  function conclude(upstream: Upstream, made: AttemptOutcome): void {
     if (isRefusal(made)) {
       const outcome = outcomeOf(made.meaning, made.retryAfterMs);
       count(upstream.label, outcome.kind === 'limited' ? 'limited' : 'refused');
@@ -301,7 +301,7 @@ interface Past {
   /** Whether to ask an upstream with the whole history first. `tipSlot`: the newest known slot of all upstreams. */
   wantsArchive(call: PastCall, tipSlot: number | null): boolean;
   /** Whether the node may have pruned the requested data. Such an answer is remembered. */
-  isLacking(call: PastCall, upstream: Upstream, answer: Answer): boolean;
+  isLacking(call: PastCall, upstream: Upstream, answer: ServedAnswer): boolean;
 }
 
 /** Methods about one slot. */

@@ -32,7 +32,7 @@ export interface AttemptRequest {
   readonly tenant: Tenant;
 }
 
-export type Answer =
+export type ServedAnswer =
   | {
       readonly kind: 'whole';
       readonly bytes: Buffer;
@@ -50,8 +50,8 @@ export type Answer =
   /** Answer to a notification. */
   | { readonly kind: 'empty' };
 
-export type Attempt =
-  | Answer
+export type AttemptOutcome =
+  | ServedAnswer
   /** `sent`: the upstream may have received the request. `blame`: the failure is the upstream's, not the request's. */
   | { readonly kind: 'failed'; readonly reason: string; readonly sent: boolean; readonly blame: boolean }
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
@@ -67,7 +67,11 @@ const REFUSAL_BYTES = 1_048_576;
 const SMALL_BYTES = 65_536;
 
 /** Sends and classifies. Throws only the signal's reason when the caller is gone. */
-export async function attempt(pool: UpstreamPool, upstream: Upstream, request: AttemptRequest): Promise<Attempt> {
+export async function attempt(
+  pool: UpstreamPool,
+  upstream: Upstream,
+  request: AttemptRequest,
+): Promise<AttemptOutcome> {
   let reply: UpstreamReply;
   try {
     reply = await pool.send(upstream, {
@@ -83,7 +87,7 @@ export async function attempt(pool: UpstreamPool, upstream: Upstream, request: A
     if (error instanceof GateRefusal) throw error;
     return transportFailure(error, request.signal);
   }
-  if (reply.whole !== null) return judge(reply, reply.whole, request);
+  if (reply.whole !== null) return judgeAnswer(reply, reply.whole, request);
   const lease = request.tenant.take('answerBytes', 0);
   try {
     const made = await classify(reply, request, lease);
@@ -99,7 +103,11 @@ export async function attempt(pool: UpstreamPool, upstream: Upstream, request: A
   }
 }
 
-async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Lease | undefined): Promise<Attempt> {
+async function classify(
+  reply: UpstreamReply,
+  request: AttemptRequest,
+  lease: Lease | undefined,
+): Promise<AttemptOutcome> {
   const { status, body } = reply;
   if (status === 429) return { kind: 'limited', retryAfterMs: pauseOf(reply) };
   if (isDenied(status)) return { kind: 'denied', status };
@@ -110,23 +118,23 @@ async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Le
   };
   const gathered = await gather(body, limitBytes, count);
   if (request.id === undefined && fine) return { kind: 'empty' };
-  if (gathered.ended) return judge(reply, gathered.bytes, request);
+  if (gathered.ended) return judgeAnswer(reply, gathered.bytes, request);
   if (!fine) return unusable(status);
   const scan = new RpcReplyScan(request.id);
   if (scan.take(gathered.bytes) !== null) return unusable(status);
   if (scan.hasError && limitBytes < REFUSAL_BYTES) {
     const refusal = await gather(body, REFUSAL_BYTES, count);
-    if (refusal.ended) return judge(reply, refusal.bytes, request);
+    if (refusal.ended) return judgeAnswer(reply, refusal.bytes, request);
   }
   return { kind: 'stream', stream: new CheckedReply(body, request) };
 }
 
 /** What a whole answer is. */
-export function judge(
+export function judgeAnswer(
   reply: Pick<UpstreamReply, 'status' | 'headers'>,
   bytes: Buffer,
   request: Pick<AttemptRequest, 'id' | 'method' | 'upstream' | 'sentAt'>,
-): Attempt {
+): AttemptOutcome {
   const { status } = reply;
   const { id, method, upstream, sentAt } = request;
   if (id === undefined && isFine(status)) return { kind: 'empty' };
@@ -158,7 +166,7 @@ const isFine = (status: number): boolean => status >= 200 && status < 300;
 const MAX_TEXT_BYTES = 512;
 
 /** Some providers refuse with a line of text and status 200. */
-function notJson(bytes: Buffer, reply: Pick<UpstreamReply, 'status' | 'headers'>, method: string): Attempt {
+function notJson(bytes: Buffer, reply: Pick<UpstreamReply, 'status' | 'headers'>, method: string): AttemptOutcome {
   const message = bytes.length <= MAX_TEXT_BYTES ? bytes.toString() : '';
   const meaning = /^\s*[{[<]/.test(message) ? 'unknown' : meaningOfNodeError({ message }, method);
   return meaning === 'limited' || meaning === 'exhausted'
@@ -170,7 +178,7 @@ function errorOf(bytes: Buffer, { start, end }: JsonMember): NodeErrorLike {
   return JSON.parse(bytes.toString('utf8', start, end)) as NodeErrorLike;
 }
 
-export function unusable(status: number): Attempt {
+export function unusable(status: number): AttemptOutcome {
   const fine = isFine(status);
   const reason = fine ? 'the answer is not the JSON-RPC response to the call' : `HTTP status ${status}`;
   // A caller can provoke 400 or 413; that must not exclude the upstream for others.
@@ -231,14 +239,14 @@ class CheckedReply extends Readable {
     );
   }
 
-  #settle(made: Attempt): void {
+  #settle(made: AttemptOutcome): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.emit('settled', made);
   }
 }
 
-export function transportFailure(error: unknown, signal: CallSignal): Attempt {
+export function transportFailure(error: unknown, signal: CallSignal): AttemptOutcome {
   if (signal.aborted) throw signal.reason;
   const code = codeOf(error);
   if (code === 'UPSTREAM_TIMEOUT') return { kind: 'late' };

@@ -11,12 +11,12 @@ import type { Upstream, UpstreamReply } from '../../src/ports/upstream.ts';
 import { createSemaphore } from '../../src/runtime/semaphore.ts';
 import { isDenied } from '../../src/solana/node-errors.ts';
 import {
-  type Attempt,
+  type AttemptOutcome,
   type AttemptRequest,
   attempt,
   discard,
   isSending,
-  judge,
+  judgeAnswer,
   pauseOf,
   transportFailure,
   unusable,
@@ -24,12 +24,12 @@ import {
 
 export interface Batches {
   /** Sends one call. With a seat, it goes in one request with the calls of its batch that are ready for this upstream. */
-  attempt(upstream: Upstream, request: AttemptRequest, seat: RpcBatchSeat | null): Promise<Attempt>;
+  attempt(upstream: Upstream, request: AttemptRequest, seat: RpcBatchSeat | null): Promise<AttemptOutcome>;
   /** The upstream that the first call of the batch prefers: the others follow it. */
   choice(seat: RpcBatchSeat | null): string | undefined;
   choose(seat: RpcBatchSeat | null, upstream: Upstream | undefined): void;
   /** Whether this failure is the one of a call before, of the same request to the upstream. Each is asked about once per call. */
-  isTold(made: Attempt): boolean;
+  isTold(made: AttemptOutcome): boolean;
 }
 
 /** Below the 50 KiB that a node takes by default. */
@@ -48,7 +48,7 @@ interface Waiting {
   readonly request: AttemptRequest;
   /** Deadline of the call, which runs while it waits; monotonic. */
   readonly untilMs: number;
-  readonly resolve: (made: Attempt) => void;
+  readonly resolve: (made: AttemptOutcome) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -62,7 +62,7 @@ interface BatchState {
 
 export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
   const states = new WeakMap<object, BatchState>();
-  const told = new WeakSet<Attempt>();
+  const told = new WeakSet<AttemptOutcome>();
   /** Upstreams that take no batches, and until when they are believed not to. */
   const singleUntil = new Map<string, number>();
 
@@ -100,7 +100,7 @@ export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
     const places = createSemaphore({ concurrency: SINGLE_CONCURRENCY });
     await Promise.all(
       part.map(({ request, untilMs, resolve, reject }) => {
-        const send = async (): Promise<Attempt> => {
+        const send = async (): Promise<AttemptOutcome> => {
           const timeoutMs = Math.ceil(untilMs - clock.monotonic());
           return timeoutMs <= 0 ? { kind: 'late' } : attempt(pool, upstream, { ...request, timeoutMs });
         };
@@ -138,7 +138,7 @@ export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
       const answer = answers.get(String(number)) ?? null;
       if (answer === null) resolve(missing);
       else if (answer.bytes.length > request.wholeBytes) resolve({ kind: 'too-large' });
-      else resolve(judge(reply, withId(answer.bytes, answer.id, request.id as string), request));
+      else resolve(judgeAnswer(reply, withId(answer.bytes, answer.id, request.id as string), request));
     });
     return true;
   }
@@ -149,7 +149,7 @@ export function createBatches(pool: UpstreamPool, clock: Clock): Batches {
       if (seat === null || batch === null || request.id === undefined || ALONE.test(request.method))
         return attempt(pool, upstream, request);
       const state = stateOf(batch);
-      return new Promise<Attempt>((resolve, reject) => {
+      return new Promise<AttemptOutcome>((resolve, reject) => {
         if (state.waiting.length === 0) state.cancelTimer = clock.timeout(MAX_WAIT_MS, () => flush(state));
         const untilMs = clock.monotonic() + request.timeoutMs;
         state.waiting.push({ upstream, request, untilMs, resolve, reject });
@@ -202,7 +202,7 @@ function bodyOf(part: readonly Waiting[]): Buffer {
 /** A body that may be the list of answers; or what failed, for all calls alike. `error`: to be thrown to their callers. */
 type Exchanged =
   | (Pick<UpstreamReply, 'status' | 'headers'> & { readonly bytes: Buffer })
-  | Exclude<Attempt, { readonly kind: 'whole' | 'stream' | 'empty' }>
+  | Exclude<AttemptOutcome, { readonly kind: 'whole' | 'stream' | 'empty' }>
   | { readonly error: unknown };
 
 async function exchange(
@@ -241,7 +241,7 @@ async function exchange(
   }
 }
 
-const failure = (status: number) => unusable(status) as Extract<Attempt, { readonly kind: 'failed' }>;
+const failure = (status: number) => unusable(status) as Extract<AttemptOutcome, { readonly kind: 'failed' }>;
 
 /** Aborts when nobody waits any more. */
 function whenAllAbort(requests: readonly AttemptRequest[]) {

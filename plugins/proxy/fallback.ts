@@ -11,8 +11,8 @@ import type {
 } from '../../src/ports/address-history.ts';
 import type { CallSignal, RoutedAnswer, SendRoutes } from '../../src/ports/upstream.ts';
 import { ASSET_METHODS, type AssetMethod, namesOf } from '../../src/solana/assets/methods.ts';
-import { type AskUpstreams, tooLarge } from './ask.ts';
-import type { Answer } from './attempt.ts';
+import { type AskUpstreams, answerTooLarge } from './ask.ts';
+import type { ServedAnswer } from './attempt.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';
 import type { ProxyConfig } from './config.ts';
 import { createDrafts } from './drafts.ts';
@@ -103,7 +103,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     fromCache: ReturnType<CachedAsk['ask']>,
   ): Promise<RpcForwardReply> {
     const asked = keptQuestion(call);
-    let made: { readonly answer: Answer; readonly hit: boolean };
+    let made: { readonly answer: ServedAnswer; readonly hit: boolean };
     try {
       made = fromCache === null ? { answer: await ask(question(call, 0, call.stop)), hit: false } : await fromCache;
     } catch (error) {
@@ -150,13 +150,13 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     wholeBytes: call.seat !== null ? parts.maxItemBytes() : Math.max(wholeBytes, parts.config.peekBytes),
   });
 
-  function reply(call: RpcForward, answer: Answer, hit: boolean): RpcForwardReply {
+  function reply(call: RpcForward, answer: ServedAnswer, hit: boolean): RpcForwardReply {
     const headers = hit ? HIT : {};
     if (answer.kind === 'empty') return { status: 200, headers, body: Buffer.alloc(0), answered: true };
     if (answer.kind === 'whole') return { status: 200, headers, body: bodyOf(call, answer.bytes), answered: true };
     if (call.seat !== null) {
       answer.stream.on('error', () => {}).destroy();
-      throw tooLarge(parts.maxItemBytes());
+      throw answerTooLarge(parts.maxItemBytes());
     }
     return { status: 200, headers, body: answer.stream, answered: true };
   }
@@ -173,7 +173,7 @@ export function createFallback(parts: FallbackParts): RpcFallback {
 }
 
 /** Null: an error, or an answer that is too large to be read. */
-function resultOf(answer: Answer): UpstreamResult | null {
+function resultOf(answer: ServedAnswer): UpstreamResult | null {
   const result = answer.kind === 'whole' ? answer.parts.result : null;
   if (answer.kind !== 'whole' || result === null) return null;
   const { bytes, upstream, sentAt } = answer;

@@ -7,7 +7,7 @@ import type { ChainReader, Clock, UpstreamPool } from '../../../src/plugin/plugi
 import { OWN_WORK } from '../../../src/ports/access.ts';
 import { createAbortableFlight } from '../../../src/runtime/single-flight.ts';
 import { DEVNET_GENESIS, MAINNET_GENESIS, TESTNET_GENESIS } from '../../../src/solana/programs.ts';
-import type { Answer } from '../attempt.ts';
+import type { ServedAnswer } from '../attempt.ts';
 import { type AnswerCache, answerFor, bodyFor, type CacheKey, cacheEntry } from './answer-cache.ts';
 import type { Epochs } from './epochs.ts';
 
@@ -22,10 +22,10 @@ interface CachedAskParts {
 }
 
 /** A call to the upstreams; an answer of up to `wholeBytes` is read completely. */
-type AskOnce = (wholeBytes: number, signal: AbortSignal) => Promise<Answer>;
+type AskOnce = (wholeBytes: number, signal: AbortSignal) => Promise<ServedAnswer>;
 
 interface CachedAnswer {
-  readonly answer: Answer;
+  readonly answer: ServedAnswer;
   readonly hit: boolean;
 }
 
@@ -42,7 +42,7 @@ const MAX_NULL_VALUE_LENGTH = 512;
 export function createCachedAsk(parts: CachedAskParts): CachedAsk {
   const { cache } = parts;
   const callKeyOf = createCallKeys(parts);
-  const flights = createAbortableFlight<Answer>();
+  const flights = createAbortableFlight<ServedAnswer>();
 
   async function answer(call: RpcForward, idText: string, key: CallKey, ask: AskOnce): Promise<CachedAnswer> {
     const entry = cache.peek(key) ?? (await cache.load(key));
@@ -63,7 +63,7 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
     return { answer: await ask(0, call.signal), hit: false };
   }
 
-  function keep(key: CacheKey, value: Answer & { kind: 'whole' }): void {
+  function keep(key: CacheKey, value: ServedAnswer & { kind: 'whole' }): void {
     const entry = cacheEntry(value.bytes, value.parts);
     if (entry !== null) cache.put(key, entry);
   }
@@ -74,7 +74,10 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
   }
 
   /** Whether it tells what never changes: a node that does not hold an epoch has `value: null` for it. */
-  function hasValue({ epochSlot }: CacheableCall, { bytes, parts: { result } }: Answer & { kind: 'whole' }): boolean {
+  function hasValue(
+    { epochSlot }: CacheableCall,
+    { bytes, parts: { result } }: ServedAnswer & { kind: 'whole' },
+  ): boolean {
     if (epochSlot === null || result === null) return epochSlot === null;
     const text = bytes.toString('utf8', result.start, result.end);
     return text.length > MAX_NULL_VALUE_LENGTH || (JSON.parse(text) as { value?: unknown }).value != null;
@@ -96,7 +99,7 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
 const NO_PARTS: RpcReplyParts = { id: null, result: null, error: null };
 
 /** The parts of what was kept are unused, and nobody was asked for it. */
-const whole = (bytes: Buffer): Answer & { readonly kind: 'whole' } => ({
+const whole = (bytes: Buffer): ServedAnswer & { readonly kind: 'whole' } => ({
   kind: 'whole',
   bytes,
   parts: NO_PARTS,

@@ -17,7 +17,7 @@ import { frame } from '../../../plugins/streams/grpc-server.ts';
 import { createPassOn } from '../../../plugins/streams/pass-on.ts';
 import { startListener } from '../../../plugins/webhooks/listen.ts';
 import { createFooterStream } from '../../../src/adapters/chain/finality/footer-stream.ts';
-import { type Member, openSocket } from '../../../src/adapters/chain/rpc/member.ts';
+import { openSocket, type PoolMember } from '../../../src/adapters/chain/rpc/member.ts';
 import { createTransport } from '../../../src/adapters/chain/rpc/transport.ts';
 import { createArchiveEngine, parseArchive } from '../../../src/adapters/clickhouse/index.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
@@ -129,7 +129,7 @@ const CALLERS: readonly Caller[] = [
     name: 'websockets to upstreams',
     async call(t, { url }) {
       const member = { socketUrls: [url.replace('http', 'ws')], socketTurn: 0, upstream: { headers: {} } };
-      const socket = openSocket(member as unknown as Member, 'main-0');
+      const socket = openSocket(member as unknown as PoolMember, 'main-0');
       t.after(() => socket.terminate());
       await once(socket, 'open');
     },

@@ -4,13 +4,13 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 import { readReply } from './client.ts';
 import type { IdentityWatch } from './identity.ts';
-import { isInService, type Member, sawSlotOf } from './member.ts';
+import { isInService, type PoolMember, sawSlotOf } from './member.ts';
 
 interface HealthLoopOptions {
-  readonly members: () => readonly Member[];
+  readonly members: () => readonly PoolMember[];
   readonly clock: Clock;
   readonly intervalMs: () => number;
-  readonly report: (member: Member, outcome: UpstreamOutcome) => void;
+  readonly report: (member: PoolMember, outcome: UpstreamOutcome) => void;
   /** Called after each round. */
   readonly roundEnded: () => void;
   readonly identity: Pick<IdentityWatch, 'round' | 'suspect'>;
@@ -33,7 +33,7 @@ export function createHealthLoop(options: HealthLoopOptions) {
   let running: Promise<void> = Promise.resolve();
 
   /** The upstream's current slot; null without an answer. */
-  async function probe(member: Member, timeoutMs = PROBE_TIMEOUT_MS): Promise<number | null> {
+  async function probe(member: PoolMember, timeoutMs = PROBE_TIMEOUT_MS): Promise<number | null> {
     const ask = (body: string) =>
       readReply(
         member.transport,

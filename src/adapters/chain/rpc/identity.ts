@@ -4,7 +4,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
 import { createSingleFlight } from '../../../runtime/single-flight.ts';
 import { readReply } from './client.ts';
-import { isInService, type Member, noteChain } from './member.ts';
+import { isInService, noteChain, type PoolMember } from './member.ts';
 import type { SERVED_CHAIN } from './transitions.ts';
 
 /** Which chain each upstream of a pool serves. An upstream of another chain is out of service for all callers. */
@@ -20,15 +20,15 @@ export interface IdentityWatch {
    */
   ask(): Promise<boolean>;
   /** The upstream may serve another chain now: its connection broke, or its slots went back. */
-  suspect(member: Member): void;
+  suspect(member: PoolMember): void;
   /** A connection was closed: the upstream has to identify its chain before it gets further requests. */
-  broke(member: Member): void;
+  broke(member: PoolMember): void;
   /** A new upstream: with a chain set, it has to identify its chain first. */
-  joined(member: Member): void;
+  joined(member: PoolMember): void;
   /** Removed from the pool: no further checks. */
-  left(member: Member): void;
+  left(member: PoolMember): void;
   /** The identity check in flight that must finish first; null without one. */
-  pending(member: Member): Promise<unknown> | null;
+  pending(member: PoolMember): Promise<unknown> | null;
   /** Checks upstreams whose last check is too old. Part of each round of health checks. */
   round(): Promise<void>;
   stop(): Promise<void>;
@@ -36,7 +36,7 @@ export interface IdentityWatch {
 
 export interface IdentityOptions {
   readonly label: string;
-  readonly members: () => readonly Member[];
+  readonly members: () => readonly PoolMember[];
   readonly clock: Clock;
   readonly log: Log;
   /** Called when an upstream went out of service or came back. */
@@ -55,15 +55,15 @@ const OTHER_MS = 2_000;
 
 export function createIdentityWatch({ label, members, clock, log, changed }: IdentityOptions): IdentityWatch {
   const stopped = new AbortController();
-  const running = createSingleFlight<Member, boolean>();
+  const running = createSingleFlight<PoolMember, boolean>();
   /** They have the method: an error from one of them is no answer. */
-  const able = new WeakSet<Member>();
-  const timers = new Map<Member, () => void>();
-  const askedAt = new Map<Member, number>();
+  const able = new WeakSet<PoolMember>();
+  const timers = new Map<PoolMember, () => void>();
+  const askedAt = new Map<PoolMember, number>();
   let expected: string | null = null;
   let isSilenceFine = false;
 
-  function note({ upstream, health }: Member, event: keyof typeof SERVED_CHAIN, named: string | null = null): void {
+  function note({ upstream, health }: PoolMember, event: keyof typeof SERVED_CHAIN, named: string | null = null): void {
     const { chain, otherChain } = health;
     noteChain(health, event, named);
     if (health.chain === chain && health.otherChain === otherChain) return;
@@ -78,7 +78,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
   }
 
   /** Returns whether it serves our chain, as far as can be known of it. */
-  async function question(member: Member): Promise<boolean> {
+  async function question(member: PoolMember): Promise<boolean> {
     askedAt.set(member, clock.monotonic());
     const { health, transport } = member;
     const request = {
@@ -102,14 +102,14 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     return health.chain !== 'other' && (result === expected || cannotTell);
   }
 
-  const askOne = (member: Member): Promise<boolean> =>
+  const askOne = (member: PoolMember): Promise<boolean> =>
     running.run(member, () => {
       timers.get(member)?.();
       timers.delete(member);
       return question(member);
     });
 
-  function later(member: Member): void {
+  function later(member: PoolMember): void {
     timers.get(member)?.();
     const ms = member.health.chain === 'other' ? OTHER_MS : UNKNOWN_MS;
     timers.set(
@@ -118,7 +118,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     );
   }
 
-  const sinceAsked = (member: Member) => clock.monotonic() - (askedAt.get(member) ?? Number.NEGATIVE_INFINITY);
+  const sinceAsked = (member: PoolMember) => clock.monotonic() - (askedAt.get(member) ?? Number.NEGATIVE_INFINITY);
   const isWatching = () => expected !== null && !stopped.signal.aborted;
 
   async function ask(): Promise<boolean> {

@@ -162,7 +162,7 @@ export function byPreference(clock: Clock, prefer: number | null) {
     rank(a.health, a.full) - rank(b.health, b.full) || a.health.order - b.health.order;
 }
 
-export interface Member {
+export interface PoolMember {
   readonly config: UpstreamConfig;
   readonly upstream: Upstream;
   readonly health: UpstreamHealth;
@@ -196,7 +196,7 @@ export function makeMember(
   label: string,
   options: MemberOptions,
   broke: () => void = () => undefined,
-): Member {
+): PoolMember {
   const upstream: Upstream = {
     label,
     url: config.url,
@@ -235,7 +235,7 @@ const SOCKET_OPTIONS = { handshakeTimeout: 5_000, maxPayload: 64 * 1024 * 1024, 
 const loadSockets = (): typeof WebSocket => createRequire(import.meta.url)('ws') as typeof WebSocket;
 
 /** Opens the socket; when it fails before it is open, the next call tries the next address. */
-export function openSocket(member: Member | undefined, label: string): WebSocket {
+export function openSocket(member: PoolMember | undefined, label: string): WebSocket {
   if (member === undefined) throw new TypeError(`no such upstream in pool ${label}`);
   const url = member.socketUrls[member.socketTurn % member.socketUrls.length] as string;
   const socket = new (loadSockets())(url, { ...SOCKET_OPTIONS, headers: { ...member.upstream.headers } });
@@ -247,7 +247,7 @@ export function openSocket(member: Member | undefined, label: string): WebSocket
   return socket;
 }
 
-export function upstreamStateOf({ upstream, health }: Member, now: number): UpstreamState {
+export function upstreamStateOf({ upstream, health }: PoolMember, now: number): UpstreamState {
   return {
     label: upstream.label,
     healthy: isHealthy(health, now),

@@ -1,7 +1,7 @@
 import type { CoreConfig } from '../../../config/core.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/telemetry.ts';
-import type { Member } from './member.ts';
+import type { PoolMember } from './member.ts';
 
 /** Decides which thread of a process logs an outage. */
 export interface OutageLog {
@@ -24,7 +24,7 @@ interface OutageParts {
 export function createOutages({ label, core, clock, log, shared }: OutageParts) {
   return {
     /** After an answer or a failure of an upstream. */
-    note(member: Member, isOk: boolean): void {
+    note(member: PoolMember, isOk: boolean): void {
       const now = clock.monotonic();
       const { health, outage } = member;
       const about = { pool: label, upstream: member.upstream.label };
@@ -45,7 +45,7 @@ export function createOutages({ label, core, clock, log, shared }: OutageParts) 
       }
     },
     /** The upstream is none of this pool any more. */
-    forget(member: Member): void {
+    forget(member: PoolMember): void {
       if (member.outage !== null) shared?.end(member.upstream.label);
     },
   };

@@ -11,10 +11,10 @@ import {
   byPreference,
   isHealthy,
   isInService,
-  type Member,
   type MemberOptions,
   markBehind,
   openSocket,
+  type PoolMember,
   upstreamStateOf,
 } from './member.ts';
 import { createOutages, type OutageLog } from './outages.ts';
@@ -107,7 +107,7 @@ export function createUpstreamPool(options: UpstreamPoolOptions): UpstreamPool {
     sawTip: (slot) => slotLength.sawTip(slot, clock.monotonic()),
   });
 
-  function reportTo(member: Member, outcome: Parameters<UpstreamPool['report']>[1]): void {
+  function reportTo(member: PoolMember, outcome: Parameters<UpstreamPool['report']>[1]): void {
     applyOutcome(member.health, outcome, clock.monotonic(), core);
     if (outcome.kind === 'contradicted') contradictions.with(member.upstream.label).add();
     if (outcome.kind === 'failed') identity.suspect(member);
@@ -189,7 +189,7 @@ interface Choice {
 
 /** The upstreams that may get a call, the best first. Without a member that has the whole history, all count as having it. */
 function choose(
-  members: readonly Member[],
+  members: readonly PoolMember[],
   { avoid = [], healthyOnly = false, exceptLimited = false, archive = false }: CandidateOptions,
   { clock, order, hasArchive }: Choice,
 ): readonly Upstream[] {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { configuredNow, type Upstream, type UpstreamConfig, type UpstreamList } from '../../../ports/upstream.ts';
-import { type Member, type MemberOptions, makeMember } from './member.ts';
+import { type MemberOptions, makeMember, type PoolMember } from './member.ts';
 import { checkAddresses } from './transport.ts';
 
 interface RosterParts {
@@ -8,24 +8,24 @@ interface RosterParts {
   readonly member: MemberOptions;
   /** Before the first list is taken. Throws CONFIG_INVALID. */
   readonly check: (upstreams: number) => void;
-  readonly broke: (member: Member) => void;
+  readonly broke: (member: PoolMember) => void;
   /** Another list is there. */
-  readonly replaced: (joined: readonly Member[], left: readonly Member[], labels: readonly string[]) => void;
+  readonly replaced: (joined: readonly PoolMember[], left: readonly PoolMember[], labels: readonly string[]) => void;
 }
 
 /** The members of a pool, as they are configured now. */
 export function createRoster({ upstreams, member: options, check, broke, replaced }: RosterParts) {
   const { label } = options;
   let taken: readonly UpstreamConfig[] | null = null;
-  let members: readonly Member[] = [];
-  let byLabel: ReadonlyMap<string, Member> = new Map();
+  let members: readonly PoolMember[] = [];
+  let byLabel: ReadonlyMap<string, PoolMember> = new Map();
   let hasArchive = false;
   let labels = 0;
   /** Removed ones with requests in flight. */
-  const retired = new Set<Member>();
+  const retired = new Set<PoolMember>();
 
   /** The members now. Those whose entry is the same as before keep their state and their label. Throws CONFIG_INVALID. */
-  function current(): readonly Member[] {
+  function current(): readonly PoolMember[] {
     const wanted = configuredNow(upstreams);
     if (wanted === taken) return members;
     checkAddresses(label, wanted);
@@ -33,7 +33,7 @@ export function createRoster({ upstreams, member: options, check, broke, replace
     if (isFirst) check(wanted.length);
     taken = wanted;
     const before = new Set(members);
-    const joined: Member[] = [];
+    const joined: PoolMember[] = [];
     members = wanted.map((config, order) => {
       const same = [...before].find((member) => isDeepStrictEqual(member.config, config));
       const member = same ?? newMember(config);
@@ -54,8 +54,8 @@ export function createRoster({ upstreams, member: options, check, broke, replace
   }
 
   /** A label is never used again, so that whoever remembers one never means another upstream. */
-  function newMember(config: UpstreamConfig): Member {
-    const made: Member = makeMember(config, `${label}-${labels++}`, options, () => broke(made));
+  function newMember(config: UpstreamConfig): PoolMember {
+    const made: PoolMember = makeMember(config, `${label}-${labels++}`, options, () => broke(made));
     return made;
   }
 
@@ -64,7 +64,7 @@ export function createRoster({ upstreams, member: options, check, broke, replace
     get hasArchive() {
       return hasArchive;
     },
-    memberOf: ({ label: of }: Pick<Upstream, 'label'>): Member | undefined => byLabel.get(of),
+    memberOf: ({ label: of }: Pick<Upstream, 'label'>): PoolMember | undefined => byLabel.get(of),
     /** Closes the connections of all, also of those that were removed. */
     async close(): Promise<void> {
       await Promise.all([...members, ...retired].map((member) => member.transport.close()));

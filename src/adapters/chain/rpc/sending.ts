@@ -2,18 +2,18 @@ import { CodedError } from '../../../lib/coded-error.ts';
 import type { CallSignal, Upstream, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/waiting.ts';
 import type { IdentityWatch } from './identity.ts';
-import { isInService, type Member, type UpstreamHealth } from './member.ts';
+import { isInService, type PoolMember, type UpstreamHealth } from './member.ts';
 
 interface SendingParts {
   readonly label: string;
-  readonly memberOf: (upstream: Upstream) => Member | undefined;
+  readonly memberOf: (upstream: Upstream) => PoolMember | undefined;
   readonly identity: Pick<IdentityWatch, 'pending'>;
 }
 
 /** Sends requests to members of a pool: never to one that may have become another chain. */
 export function createSending({ label, memberOf, identity }: SendingParts) {
   /** Waits for an identity check in flight, within the deadline of the caller. */
-  async function identified(member: Member, signal: CallSignal | undefined): Promise<void> {
+  async function identified(member: PoolMember, signal: CallSignal | undefined): Promise<void> {
     const question = identity.pending(member);
     if (question !== null) await (signal === undefined ? question : orAborted(question, signal));
   }
