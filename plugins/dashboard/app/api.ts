@@ -411,7 +411,7 @@ export interface ShownGap {
 }
 
 /** The members that the pages show, of what the asset API returns; a stranger may have written them. */
-export interface ShownAsset {
+export interface PageAsset {
   readonly id: string;
   readonly interface: string;
   readonly content?: {
@@ -453,7 +453,7 @@ export interface ShownAsset {
 }
 
 export interface AssetPage {
-  readonly items: readonly ShownAsset[];
+  readonly items: readonly PageAsset[];
   readonly limit: number;
 }
 
@@ -490,7 +490,7 @@ export interface AddressTransaction {
 export interface WordsPage {
   readonly data: readonly {
     readonly signature: string;
-    readonly parsed?: ShownTransaction | null;
+    readonly parsed?: PageTransaction | null;
   }[];
   readonly paginationToken?: string | null;
 }
@@ -541,7 +541,7 @@ export interface ShownInstruction {
   } | null;
 }
 
-export interface ShownTransaction {
+export interface PageTransaction {
   readonly slot: number;
   readonly blockTime: number | null;
   readonly fee: number;
@@ -573,7 +573,7 @@ export interface ShownTransaction {
 }
 
 export interface TransactionAnswer {
-  readonly parsed?: ShownTransaction;
+  readonly parsed?: PageTransaction;
   readonly parserError?: { readonly code: string; readonly message: string };
   readonly rawTransaction?: unknown;
 }

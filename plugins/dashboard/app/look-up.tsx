@@ -10,11 +10,11 @@ import {
   type Balances,
   type LargestAccounts,
   lookUp,
+  type PageAsset,
   type ParsedAccounts,
   type PicturedAnswer,
   type Project,
   pictureAddress,
-  type ShownAsset,
   type ShownAssetChanges,
   type WordsPage,
 } from './api.ts';
@@ -98,7 +98,7 @@ function FoundPage(props: PageProps) {
   const { project, address } = props;
   const found = useLoad(async () => {
     try {
-      return { asset: await lookUp<ShownAsset | null>(project.id, { what: 'asset', address }), failure: null };
+      return { asset: await lookUp<PageAsset | null>(project.id, { what: 'asset', address }), failure: null };
     } catch (error) {
       // Without a connection, or without credits, nothing else would be found.
       if (!(error instanceof ApiError) || error.status === 0 || error.status === 429 || error.status < 404) throw error;
@@ -200,16 +200,16 @@ function Pages({
   );
 }
 
-const nameOf = ({ content }: ShownAsset): string => foreign(content?.metadata?.['name'], NAME_LETTERS);
+const nameOf = ({ content }: PageAsset): string => foreign(content?.metadata?.['name'], NAME_LETTERS);
 
-function imageOf({ content }: ShownAsset): string | undefined {
+function imageOf({ content }: PageAsset): string | undefined {
   const image = content?.links?.image;
   if (typeof image === 'string') return image;
   const file = content?.files?.find(({ mime }) => typeof mime === 'string' && mime.startsWith('image/'))?.uri;
   return typeof file === 'string' ? file : undefined;
 }
 
-const collectionOf = ({ grouping = [] }: ShownAsset) => grouping.find(({ group_key: key }) => key === 'collection');
+const collectionOf = ({ grouping = [] }: PageAsset) => grouping.find(({ group_key: key }) => key === 'collection');
 
 /** Assets as a grid of pictures, page by page. */
 function Gallery({
@@ -249,7 +249,7 @@ function Gallery({
   );
 }
 
-function Tile({ project, asset, pictures }: { project: Project; asset: ShownAsset; pictures: Pictures }) {
+function Tile({ project, asset, pictures }: { project: Project; asset: PageAsset; pictures: Pictures }) {
   const name = nameOf(asset) || middle(asset.id, 6);
   const collection = collectionOf(asset)?.group_value;
   return (
@@ -581,7 +581,7 @@ function TokenName({ symbol, name }: { symbol: string; name: string }) {
 /** `ProgrammableNFT` → `Programmable NFT` */
 const kindOf = (name: string): string => name.replace(/([a-z])([A-Z])/g, '$1 $2').replaceAll('_', ' ');
 
-function AssetView({ asset, pictures, ...props }: PageProps & { asset: ShownAsset; pictures: Pictures }) {
+function AssetView({ asset, pictures, ...props }: PageProps & { asset: PageAsset; pictures: Pictures }) {
   const { project } = props;
   const { content, ownership, compression, royalty, token_info: token, creators = [], authorities = [] } = asset;
   const name = nameOf(asset) || middle(asset.id, 6);
@@ -692,7 +692,7 @@ const PROGRAM_NAMES: Readonly<Record<string, string>> = {
 
 /** Who may change a token, and how its amounts are read. */
 function tokenFacts(
-  { token_info: token = {}, authorities = [] }: ShownAsset,
+  { token_info: token = {}, authorities = [] }: PageAsset,
   link: (address: string | null | undefined) => ComponentChildren | null,
 ): readonly (readonly [name: string, value: ComponentChildren | null])[] {
   const { decimals, token_program: program, price_info: price } = token;
@@ -707,7 +707,7 @@ function tokenFacts(
 }
 
 /** The largest accounts of a token with their owners, and their part of the supply. */
-function Holders({ project, asset: { id, token_info: token } }: { project: Project; asset: ShownAsset }) {
+function Holders({ project, asset: { id, token_info: token } }: { project: Project; asset: PageAsset }) {
   const loaded = useLoad(async () => {
     const { value } = (await lookUp<LargestAccounts>(project.id, { what: 'holders', address: id })).result;
     const held = value.filter(({ amount: units }) => units !== '0');
@@ -766,11 +766,11 @@ function Holders({ project, asset: { id, token_info: token } }: { project: Proje
 
 const percent = (part: number): string => `${(100 * part).toLocaleString('en', { maximumSignificantDigits: 3 })} %`;
 
-const supplyOf = (token: ShownAsset['token_info']): string | null =>
+const supplyOf = (token: PageAsset['token_info']): string | null =>
   token?.supply === undefined ? null : amount(token.supply / 10 ** (token.decimals ?? 0));
 
 /** Where the asset is in its tree, and whether its proof holds. */
-function Compression({ project, asset: { id, compression } }: { project: Project; asset: ShownAsset }) {
+function Compression({ project, asset: { id, compression } }: { project: Project; asset: PageAsset }) {
   const proof = useLoad(() => lookUp<AssetProof>(project.id, { what: 'proof', address: id }), [project.id, id]);
   return (
     <Card title="Compression">

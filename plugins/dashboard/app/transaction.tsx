@@ -1,6 +1,6 @@
 /** A transaction in words: what it moved, and its instructions as a tree with names, arguments and accounts. */
 import { useState } from 'preact/hooks';
-import { lookUp, type Project, type ShownInstruction, type ShownTransaction, type TransactionAnswer } from './api.ts';
+import { lookUp, type PageTransaction, type Project, type ShownInstruction, type TransactionAnswer } from './api.ts';
 import { count, foreign, middle, number, units } from './format.ts';
 import { href } from './place.ts';
 import {
@@ -66,7 +66,7 @@ export function TransactionView({ project, signature }: { project: Project; sign
 
 interface Shown {
   readonly project: Project;
-  readonly parsed: ShownTransaction;
+  readonly parsed: PageTransaction;
 }
 
 function Words({ project, signature, parsed, raw }: Shown & { signature: string; raw: unknown }) {
@@ -142,7 +142,7 @@ export function WhatItDid({ project, parsed, own }: Shown & { own: string }) {
   );
 }
 
-function Failure({ parsed: { error, decodedError, transactionStatus } }: { parsed: ShownTransaction }) {
+function Failure({ parsed: { error, decodedError, transactionStatus } }: { parsed: PageTransaction }) {
   if (transactionStatus !== 'ERROR') return null;
   if (decodedError === undefined)
     return (
