@@ -119,6 +119,6 @@ test('when the archive does not answer, the others do', async () => {
   archive.on('getSignaturesForAddress', { status: 502, chunks: ['<html>'] });
   assert.deepEqual(await ask('getSignaturesForAddress', ['address']), { said: 'node', asked: [1, 1] });
   node.on('getTransaction', { result: 'null' });
-  archive.on('getTransaction', { fault: 'reset' });
+  archive.on('getTransaction', { fault: 'cut', body: '{"jsonrpc":' });
   assert.deepEqual(await ask('getTransaction', ['signature']), { said: null, asked: [1, 1] });
 });
