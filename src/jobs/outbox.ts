@@ -37,19 +37,18 @@ const RETURN_TAKEN = sqlChange(OUTBOX['return taken']);
 const ROLL_BACK = sqlChange(OUTBOX['roll back']);
 const FORKED = sqlChange(OUTBOX['give back, rolled back']);
 
-/** The outbox as its owners, the plugins, use it. `wake` is called after commits that make rows due. */
-class StoredOutbox implements Outbox {
-  private readonly options: {
-    readonly store: Store;
-    readonly clock: Clock;
-    readonly wake: () => void;
-  };
+interface OutboxOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  /** Called after commits that make rows due. */
+  readonly wake: () => void;
+}
 
-  constructor(options: {
-    readonly store: Store;
-    readonly clock: Clock;
-    readonly wake: () => void;
-  }) {
+/** The outbox as its owners, the plugins, use it. */
+class StoredOutbox implements Outbox {
+  private readonly options: OutboxOptions;
+
+  constructor(options: OutboxOptions) {
     this.options = options;
   }
 
@@ -254,11 +253,7 @@ class StoredOutbox implements Outbox {
   };
 }
 
-export const createOutbox = (options: {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly wake: () => void;
-}): Outbox => new StoredOutbox(options);
+export const createOutbox = (options: OutboxOptions): Outbox => new StoredOutbox(options);
 
 function select(db: Queries<JobTables>, filter: OutboxFilter) {
   let query = db.selectFrom('outbox').where('kind', '=', filter.kind);

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { startHttpServer } from '../../helpers/http-server.ts';
 import { until } from '../../helpers/until.ts';
@@ -23,18 +24,24 @@ const RESULTS: Readonly<Record<string, unknown>> = { getGenesisHash: '1111111111
 async function startNode(t: TestContext, end: End) {
   const answered = new WeakSet<Socket>();
   const calls: string[] = [];
-  const node = { calls, ends: 'none' as 'none' | 'kept' | 'all', url: '', ended: 0 };
-  const server = await startHttpServer((asked, request, response) => {
+  const kept = new Set<Socket>();
+  const node = { calls, kept, ends: 'none' as 'none' | 'kept' | 'all', url: '', ended: 0, endsAll: false, pauseMs: 0 };
+  const server = await startHttpServer(async (asked, request, response) => {
     if (asked.length === 0) return response.writeHead(404).end();
     const given = JSON.parse(asked.toString()) as { method: string; id: unknown };
     const all = [given].flat();
+    // So that many calls at once need many connections.
+    await sleep(node.pauseMs);
     const isCounted = all.some(({ method }) => /[XY]$|^send/.test(method));
     if (isCounted) calls.push(all.map(({ method }) => method).join());
     if (isCounted && (node.ends === 'all' || (node.ends === 'kept' && answered.has(request.socket)))) {
       node.ended += 1;
-      return end(request.socket);
+      for (const socket of node.endsAll ? kept : [request.socket]) end(socket);
+      return;
     }
     answered.add(request.socket);
+    kept.add(request.socket);
+    request.socket.once('close', () => kept.delete(request.socket));
     const answers = all.map(({ id, method }) => ({ jsonrpc: '2.0', result: RESULTS[method] ?? method, id }));
     response.writeHead(200, { 'content-type': 'application/json' });
     return response.end(JSON.stringify(Array.isArray(given) ? answers : answers[0]));
@@ -84,6 +91,18 @@ for (const [name, end] of Object.entries(ENDS)) {
     const { status, body } = await ask(call('sendTransaction', ['x']));
     assert.deepEqual([status, body.error?.code], [503, -32002]);
     assert.deepEqual(node.calls, ['sendTransaction']);
+  });
+
+  test(`every kept connection ${name} at once, as after a time-out: a read is sent again and answered`, async (t) => {
+    const { node, ask } = await startBed(t, end);
+    node.pauseMs = 500;
+    await Promise.all(Array.from({ length: 32 }, (_, number) => ask(call('getX', [number]))));
+    assert.ok(node.kept.size > 16, `${node.kept.size} connections`);
+    node.pauseMs = 0;
+    node.ends = 'kept';
+    node.endsAll = true;
+    const { status, body } = await ask(call('getX'));
+    assert.deepEqual([status, body.result], [200, 'getX']);
   });
 
   test(`every connection ${name}: a read is sent four times at most`, async (t) => {

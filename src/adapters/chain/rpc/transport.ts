@@ -150,7 +150,8 @@ class Call implements Dispatcher.DispatchHandler {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
-      if (this.#request.isRead === true) this.#again = () => void pool.dispatch(options, this);
+      // In a moment: others that were kept for as long have often ended too, and are told of next.
+      if (this.#request.isRead === true) this.#again = () => void setImmediate(() => pool.dispatch(options, this));
       if (this.#stopped === null) pool.dispatch(options, this);
       else this.#fail(this.#stopped);
     });
