@@ -34,6 +34,9 @@ const BODY = {
   ips: ['10.0.0.1'],
   method: 'GET',
   path: '/v0/webhooks',
+  lamports: 1,
+  depth: 1,
+  keepsTransactions: true,
 };
 const RANGE = { ...BODY, fromSlot: 1, toSlot: 2 };
 
