@@ -46,6 +46,7 @@ function filled(value: unknown, tables: ChainSpec['tables']): unknown {
 const nameless = (details: readonly (readonly [string, unknown])[]) =>
   details.map(([name, one]) => `${name === 'Global'} ${JSON.stringify(one)}`).sort();
 
+test('recorded chains are there', { skip: skipWithoutFixtures }, () => assert.ok(recorded.chains.length > 0));
 for (const chain of recorded.chains) {
   const cases = recorded.cases.filter((one) => one.chain === chain.name);
   test(`estimates over the recorded chain: ${chain.name}`, { skip: skipWithoutFixtures }, async (t) => {
