@@ -134,7 +134,7 @@ interface SourceOptions {
 interface SourceParts extends Required<SourceOptions> {
   readonly chain: ChainReader;
   readonly config: DasConfig;
-  /** Of the request. */
+  /** Aborts with the request. */
   readonly signal: AbortSignal;
   readonly lacked: LackedMethods;
 }

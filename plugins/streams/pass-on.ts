@@ -140,7 +140,7 @@ export function createPassOn({ url, token, maxMessageBytes, clock, log }: PassOn
 interface PassedStreamParts extends Pick<PassOnOptions, 'token' | 'maxMessageBytes' | 'log'> {
   readonly tenant: Tenant;
   readonly taker: PassedTaker;
-  /** Of the client's call. */
+  /** The headers with which the client called. */
   readonly headers: IncomingHttpHeaders;
   /** A connection with room for one more stream, which is counted. */
   connected(): Promise<Connection>;

@@ -8,7 +8,7 @@ const file = process.argv[1] ?? '';
 const isTestFile = isMainThread && /\.test\.|\.group\.mjs$/.test(file);
 
 /** For the tests of one file, however many share the process. A machine that others use needs much longer than the minute that most take. */
-export const FILE_TIMEOUT_MS = 1_200_000;
+export const FILE_TIMEOUT_MS = 600_000;
 const timeoutMs = Number(process.env.PARHELION_TEST_TIMEOUT_MS ?? FILE_TIMEOUT_MS);
 
 /** `gate.ts` says when this process may begin. What the test starts itself asks nobody. */

@@ -93,6 +93,8 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
   let answerSubscribe: SubscribeAnswer = () => 'accept';
   let nextSubscription = 1_000_000_007;
   const server = createServer((request, response) => void serve(request, response));
+  // Like a node, it closes no connection for being idle: a test process that stalls for longer would break calls.
+  server.keepAliveTimeout = 0;
   const webSockets = new WebSocketServer({ server, perMessageDeflate: false });
 
   const on = (method: string, given: Responder | Behaviour) =>

@@ -232,7 +232,7 @@ const TONES: Readonly<Record<Block['state'], Tone>> = { confirmed: 'info', final
 interface PaymentProps {
   readonly project: Project | null;
   readonly payment: Payment;
-  /** Those that came later. */
+  /** Forks after this payment. */
   readonly forks: readonly Fork[];
 }
 

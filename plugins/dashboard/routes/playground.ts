@@ -208,7 +208,7 @@ interface SeenBlock {
   signatures: readonly string[] | null;
 }
 
-/** Of those that stand, and of those that were rolled back: a fork releases many at once. */
+/** For blocks that stand, and again for blocks that were rolled back: a fork releases many at once. */
 const MAX_BLOCKS = 128;
 /** Blocks whose transactions are asked for at once. */
 const MAX_READ = 20;

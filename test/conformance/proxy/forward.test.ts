@@ -113,6 +113,7 @@ test('every kind of failure goes to the next upstream', async (t) => {
       const most = name === 'reset' ? 4 : 1;
       const { length } = bed.first.callsOf('getX');
       assert.ok(length >= 1 && length <= most, `${length} calls`);
+      assert.equal(bed.second.callsOf('getX').length, 1);
     });
   }
 });

@@ -116,8 +116,8 @@ class Call implements Dispatcher.DispatchHandler {
   #resolve: (reply: UpstreamReply) => void = () => undefined;
   #reject: (error: Error) => void = () => undefined;
   #controller: Dispatcher.DispatchController | null = null;
-  /** Sends it again; null: it changes something. */
-  #again: (() => void) | null = null;
+  #pool: Pool | null = null;
+  #options: Dispatcher.DispatchOptions | null = null;
   #repeats = 0;
   #status = 0;
   #headers: Readonly<Record<string, string>> = {};
@@ -147,11 +147,11 @@ class Call implements Dispatcher.DispatchHandler {
   /** `leave` is called once, when the call needs its place no longer. */
   run(pool: Pool, options: Dispatcher.DispatchOptions, leave: () => void): Promise<UpstreamReply> {
     this.#leave = leave;
+    this.#pool = pool;
+    this.#options = options;
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
-      // In a moment: others that were kept for as long have often ended too, and are told of next.
-      if (this.#request.isRead === true) this.#again = () => void setImmediate(() => pool.dispatch(options, this));
       if (this.#stopped === null) pool.dispatch(options, this);
       else this.#fail(this.#stopped);
     });
@@ -209,9 +209,10 @@ class Call implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     const wasIgnored = this.#stopped === null && this.#status === 0 && isEndOfKept(error);
-    if (wasIgnored && this.#again !== null && this.#repeats < MAX_REPEATS) {
+    if (wasIgnored && this.#request.isRead === true && this.#repeats < MAX_REPEATS) {
       this.#repeats += 1;
-      this.#again();
+      // In the next turn: others that were kept for as long have often ended too, and are told of first.
+      setImmediate(() => this.#pool!.dispatch(this.#options!, this));
     } else this.#fail(this.#stopped ?? explain(error, this.#label));
   }
 
