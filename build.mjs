@@ -46,7 +46,7 @@ function commitOfSources() {
 /** Names, sizes and times of everything that the build reads, installed packages by npm's own list of them. */
 function inputs() {
   const files = ['build.mjs', 'package.json', 'node_modules/.package-lock.json', ...GUIDE_SOURCES].filter((path) => existsSync(path));
-  for (const folder of ['src', 'plugins', 'docs']) {
+  for (const folder of ['src', 'plugins', 'packages', 'docs']) {
     for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
       if (entry.isFile() && !entry.name.endsWith('.test.ts')) files.push(join(entry.parentPath, entry.name));
     }

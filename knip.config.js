@@ -16,7 +16,7 @@ export default {
     'plugins/dashboard/app/build.mjs',
     'src/http/reference/guide/{build.mjs,guide.js}',
     'src/http/reference/page/docs.js',
-    '{src,plugins,test}/**/*.test.ts',
+    '{src,plugins,packages,test}/**/*.test.ts',
     'test/**/*-thread.ts',
     'test/bench/rows/*.ts',
     'test/bench/samples/*.ts',
@@ -31,6 +31,7 @@ export default {
   project: [
     'src/**/*.ts',
     'plugins/**/*.{ts,tsx}',
+    'packages/**/*.ts',
     'test/**/*.ts',
   ],
   ignore: ['test/example-plugins/**'],

@@ -59,7 +59,7 @@ export function stageNpm({ root, stage, version }) {
  * `require` at the moment when it is first used.
  */
 function isLoaded(root, takenIn) {
-  const sources = ['src', 'plugins'].flatMap((folder) =>
+  const sources = ['src', 'plugins', 'packages'].flatMap((folder) =>
     listFiles(join(root, folder)).filter((path) => /(?<!\.test)\.ts$/.test(path)),
   );
   const text = sources.map((path) => readFileSync(path, 'utf8')).join('\n');

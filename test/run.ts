@@ -42,7 +42,7 @@ const LONG_TIER = /\.long\.test\.ts$/;
 const LONG_RUN_ADDS =
   'npm run test:all adds PostgreSQL, the other nine tenths of the seeds, kills, browser, real nodes, a second chain and packages';
 /** Unit tests stand beside their sources and start nothing of their own. Loading takes longer than running them. */
-const UNIT = /^(src|plugins)\//;
+const UNIT = /^(src|plugins|packages)\//;
 const UNITS_PER_PROCESS = 32;
 /** These run their daemons and chains in the test's process, or compute. The next one finds everything loaded and compiled. */
 const SHARING =
@@ -120,7 +120,7 @@ function readOptions(args: readonly string[]): Options {
 
 /** The tests to run, sorted by name. */
 function choose({ words, tier, shard, since }: Options): readonly Member[] {
-  const all = ['src', 'plugins', 'test']
+  const all = ['src', 'plugins', 'packages', 'test']
     .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
     .map((path) => path.slice(root.length));
   const named = all.filter((file) => words.length === 0 || words.some((word) => file.includes(word)));

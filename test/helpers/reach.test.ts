@@ -5,7 +5,7 @@ import { findProjectRoot } from './project-root.ts';
 import { reachedBy } from './reach.ts';
 
 const root = findProjectRoot();
-const tests = ['src', 'plugins', 'test'].flatMap((folder) =>
+const tests = ['src', 'plugins', 'packages', 'test'].flatMap((folder) =>
   listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')).map((path) => path.slice(root.length)),
 );
 

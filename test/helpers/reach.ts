@@ -11,7 +11,7 @@ const EVERYTHING =
   /^(package(-lock)?\.json|tsconfig\.json|build\.mjs|\.ci\/.*|test\/run\.ts|test\/helpers\/(gate|run-files|share-process|test-process|summary-reporter|run-part)\.\w+)$/;
 /** A test that reaches one of these runs the whole program: it loads plugins, threads and commands by name. */
 const PROGRAM = /^(src\/(cli|daemon)\/|test\/helpers\/(daemon|built-daemon|work-harness)\.ts$)/;
-const PROGRAM_SOURCES = /^(src|plugins)\//;
+const PROGRAM_SOURCES = /^(src|plugins|packages)\//;
 /** They read the tree itself. */
 const READS_TREE = /^test\/(repository|packaging|e2e\/(docs|readme|guide|reference|plugins|repository))\//;
 const IMPORT = /(?:from|import)\s*\(?\s*'(\.{1,2}\/[^']+)'|new URL\('(\.{1,2}\/[^']+)', import\.meta\.url\)/g;

@@ -38,7 +38,7 @@ export async function takeTurns(urls, { env = {}, only } = {}) {
   declarations = null;
   globalThis.parhelionTestsRun = true;
   for (const { url, own } of files) {
-    const title = url.replace(/^.*\/(test|src|plugins)\//, '$1/').replace(/\.js$/, '.ts');
+    const title = url.replace(/^.*\/(test|src|plugins|packages)\//, '$1/').replace(/\.js$/, '.ts');
     const suite = () => {
       for (const { now, mark, isHook } of own)
         if (only === undefined || isHook || mark === only || mark === 'both') now();

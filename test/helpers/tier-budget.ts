@@ -6,10 +6,10 @@
 
 /** Ordinary files of every area. Who makes one of them cheaper or more expensive states `MAX_REFERENCES` anew. */
 const REFERENCE: readonly string[] = [
+  'packages/portable/portable.test.ts',
   'plugins/das/recorded.test.ts',
   'plugins/parsed/revisions.test.ts',
   'src/ledger/lookup.test.ts',
-  'src/portable/portable.test.ts',
   'src/solana/idl/recorded.test.ts',
   'test/conformance/access/usage.test.ts',
   'test/conformance/accounts/answers.test.ts',

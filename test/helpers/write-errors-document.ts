@@ -43,7 +43,7 @@ export async function errorTables(): Promise<ReadonlyMap<string, Table>> {
 function exitCodes(): ReadonlyMap<string, ReadonlySet<number>> {
   const found = new Map<string, Set<number>>();
   const note = (errorCode: string, exit: number) => found.set(errorCode, (found.get(errorCode) ?? new Set()).add(exit));
-  for (const folder of ['src', 'plugins']) {
+  for (const folder of ['src', 'plugins', 'packages']) {
     for (const path of listFiles(root + folder, (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))) {
       const text = readFileSync(path, 'utf8');
       if (!text.includes('new CodedError(')) continue;

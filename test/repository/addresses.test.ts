@@ -70,11 +70,11 @@ function differences(left: string, right: string): number {
 }
 
 const isSource = (path: string) => /\.tsx?$/.test(path) && !path.includes('.test.');
-const source = keysIn(['src', 'plugins'].flatMap((folder) => listFiles(join(root, folder), isSource))).filter(
-  ({ where }) => !where.startsWith(FROZEN),
-);
+const source = keysIn(
+  ['src', 'plugins', 'packages'].flatMap((folder) => listFiles(join(root, folder), isSource)),
+).filter(({ where }) => !where.startsWith(FROZEN));
 const others = keysIn(
-  ['src', 'plugins', 'test', 'docs', 'config'].flatMap((folder) =>
+  ['src', 'plugins', 'packages', 'test', 'docs', 'config'].flatMap((folder) =>
     listFiles(join(root, folder), (path) => !isSource(path) && /\.(ts|tsx|mjs|md|ya?ml)$/.test(path)),
   ),
 );

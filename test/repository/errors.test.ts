@@ -15,7 +15,7 @@ const thrownIn = (text: string) => [
   ...new Set([...text.matchAll(/new CodedError\(\s*'([A-Z0-9_]+)'/g)].map(([, code]) => code!)),
 ];
 
-const text = read(`${root}src/`, 'runtime/errors.ts');
+const text = ['src/', 'packages/'].map((folder) => read(root + folder, 'runtime/errors.ts')).join('\n');
 
 test('every coded error that the source throws stands in the table', () => {
   const thrown = thrownIn(text);

@@ -42,7 +42,7 @@ test('dependencies are pinned exactly', () => {
 });
 
 /** README files of modules; their paths begin in their own folder or at the root. */
-const MODULES = ['src', 'src/adapters/chain', 'plugins'].flatMap((folder) =>
+const MODULES = ['src', 'src/adapters/chain', 'plugins', 'packages'].flatMap((folder) =>
   readdirSync(root + folder)
     .map((name) => `${folder}/${name}/README.md`)
     .filter((name) => existsSync(root + name)),
@@ -73,7 +73,7 @@ test('the paths in code spans of the documents exist', () => {
   assert.deepEqual(absent, []);
 });
 
-const FOLDERS_WITH_FILES = ['src', 'plugins', 'test', 'docs', 'config', 'packaging', 'findings'];
+const FOLDERS_WITH_FILES = ['src', 'plugins', 'packages', 'test', 'docs', 'config', 'packaging', 'findings'];
 
 function filesBelow(folder: string): readonly string[] {
   return readdirSync(root + folder, { withFileTypes: true }).flatMap((entry) => {

@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { Format, Range } from '../../../packages/portable/index.ts';
 import { createSystemClock } from '../../adapters/clock.ts';
 import { createLog } from '../../adapters/log.ts';
 import { createLedgerMeter, type Ledger, openLedger, verifyLedger } from '../../ledger/index.ts';
 import { CodedError, EXIT } from '../../lib/coded-error.ts';
 import type { AmountForm } from '../../lib/parquet-columns.ts';
-import { carFilesAt, exportBlocks, type Format, importBlocks, type Range } from '../../portable/index.ts';
 import { createMetricsRegistry } from '../../runtime/metrics.ts';
 import { type CliIo, type CommandValues, createProgress, type RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
@@ -16,6 +16,9 @@ const SLOTS_PER_FILE = 4_320;
 /** Lines of holes and refused blocks that are shown. */
 const SHOWN = 20;
 const MIB = 1_048_576;
+
+// Imported only when blocks are exported or imported: `verify` does without it.
+const loadPortable = async () => await import('../../../packages/portable/index.ts');
 
 /** The ledger of the configuration, for one command. */
 async function openFor(values: CommandValues, io: CliIo, isImport: boolean) {
@@ -72,6 +75,7 @@ export const exportFiles: RunCommand = async (values, io) => {
   const { ledger } = await openFor(values, io, false);
   try {
     const range = rangeOf(values, ledger);
+    const { exportBlocks } = await loadPortable();
     const output = resolve(io.cwd, String(values['output']));
     const total = range[1] - range[0] + 1;
     const progress = createProgress({ what: 'export', unit: 'slots', total, io, clock: createSystemClock() });
@@ -104,6 +108,7 @@ export const exportFiles: RunCommand = async (values, io) => {
 export const importFiles: RunCommand = async (values, io) => {
   const { ledger, roomBytes } = await openFor(values, io, true);
   try {
+    const { carFilesAt, importBlocks } = await loadPortable();
     const files = await carFilesAt(resolve(io.cwd, String(values['input'])));
     const progress = createProgress({ what: 'import', unit: 'blocks', total: null, io, clock: createSystemClock() });
     let read = 0;

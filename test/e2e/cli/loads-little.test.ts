@@ -72,7 +72,7 @@ function programBytes(): number {
 
 /** What loads a store, a chain, a listener or a daemon; and YAML and Ajv, without a file to read and errors to describe. */
 const OF_DAEMONS =
-  /^(node_modules\/(kysely|pino|undici|prom-client|ws|ajv|yaml|@solana\/web3\.js|better-sqlite3)\/|plugins\/[\w-]+\/plugin\.ts|src\/(store|chain|jobs|ledger|portable|local-chain)\/)/;
+  /^(node_modules\/(kysely|pino|undici|prom-client|ws|ajv|yaml|@solana\/web3\.js|better-sqlite3)\/|plugins\/[\w-]+\/plugin\.ts|src\/(store|chain|jobs|ledger|local-chain)\/|packages\/)/;
 
 for (const [args, code] of [
   [['--version'], 0],
@@ -114,6 +114,16 @@ test('parhelion projects list on a store loads its plugin and no other, and a th
     [],
   );
   assert.ok(loaded.bytes <= programBytes() / 3, `${loaded.bytes} bytes`);
+});
+
+test('parhelion ledger verify loads the ledger, and nothing of the products beside the core', { skip }, () => {
+  const loaded = run('ledger', 'verify', '--config', configFile);
+  assert.equal(loaded.code, 78, loaded.output);
+  assert.ok(loaded.sources.has('src/ledger/index.ts'), 'the loaded code is recognized');
+  assert.deepEqual(
+    [...loaded.sources].filter((path) => path.startsWith('packages/')),
+    [],
+  );
 });
 
 const noChain = skip === false ? await chainMissing() : null;

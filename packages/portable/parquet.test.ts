@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { parquetReadObjects } from 'hyparquet';
+import { encode32 } from '../../src/lib/base58.ts';
+import { AMOUNT_FORMS, type AmountForm } from '../../src/lib/parquet-columns.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
+import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { duckdbMissing, openDuckdb } from '../../test/helpers/duckdb.ts';
 import { readFixture, skipWithoutFixtures } from '../../test/helpers/fixtures.ts';
 import { blockOf, entryOf, sampleMessage } from '../../test/helpers/rpc-block.ts';
-import { encode32 } from '../lib/base58.ts';
-import { AMOUNT_FORMS, type AmountForm } from '../lib/parquet-columns.ts';
-import type { ChainBlock } from '../ports/block.ts';
-import { decodeBlock } from '../solana/decode/decode-block.ts';
 import { PARQUET_TABLES } from './index.ts';
 import { createParquetWriter } from './parquet.ts';
 

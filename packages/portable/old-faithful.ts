@@ -1,9 +1,9 @@
-import { decode32, encode32 } from '../lib/base58.ts';
-import { parseExact } from '../lib/json.ts';
-import { lazy } from '../lib/lazy.ts';
-import { ProtobufWriter } from '../lib/protobuf.ts';
-import { zstdCompress, zstdDecompress } from '../lib/zstd.ts';
-import type { ChainBlock } from '../ports/block.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { parseExact } from '../../src/lib/json.ts';
+import { lazy } from '../../src/lib/lazy.ts';
+import { ProtobufWriter } from '../../src/lib/protobuf.ts';
+import { zstdCompress, zstdDecompress } from '../../src/lib/zstd.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
 import {
   type FullMeta,
   metaText,
@@ -12,7 +12,7 @@ import {
   readRewards,
   writeMeta,
   writeRewards,
-} from '../solana/stored-meta.ts';
+} from '../../src/solana/stored-meta.ts';
 import { CarError, CarLink, type CarReader, type CarWriter, type Node } from './car.ts';
 
 /**

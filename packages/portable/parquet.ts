@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises';
-import { encode64 } from '../lib/base58.ts';
-import { parseExact } from '../lib/json.ts';
+import { encode64 } from '../../src/lib/base58.ts';
+import { parseExact } from '../../src/lib/json.ts';
 import {
   type AmountForm,
   type ParquetColumn,
@@ -9,9 +9,9 @@ import {
   parquetSizeOf,
   sourceOf,
   withAmounts,
-} from '../lib/parquet-columns.ts';
-import type { ChainBlock, NormalInstruction, NormalTransaction, TokenBalance } from '../ports/block.ts';
-import { bigOf, type FullMeta } from '../solana/stored-meta.ts';
+} from '../../src/lib/parquet-columns.ts';
+import type { ChainBlock, NormalInstruction, NormalTransaction, TokenBalance } from '../../src/ports/block.ts';
+import { bigOf, type FullMeta } from '../../src/solana/stored-meta.ts';
 
 /** Blocks as four Parquet tables. Addresses, hashes and signatures are base58 text; amounts are raw units. */
 

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { type FileHandle, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Ledger } from '../ledger/index.ts';
-import { CodedError, codeOf, EXIT, messageOf } from '../lib/coded-error.ts';
-import type { AmountForm } from '../lib/parquet-columns.ts';
-import type { ChainBlock } from '../ports/block.ts';
-import { makeFolder } from '../runtime/make-folder.ts';
-import { decodeBlockText } from '../solana/decode/decode-block.ts';
+import type { Ledger } from '../../src/ledger/index.ts';
+import { CodedError, codeOf, EXIT, messageOf } from '../../src/lib/coded-error.ts';
+import type { AmountForm } from '../../src/lib/parquet-columns.ts';
+import type { ChainBlock } from '../../src/ports/block.ts';
+import { makeFolder } from '../../src/runtime/make-folder.ts';
+import { decodeBlockText } from '../../src/solana/decode/decode-block.ts';
 import { CarError, type CarLink, createCarWriter, openCar } from './car.ts';
 import { addBlock, addEpoch, type CarBlock, readBlocks } from './old-faithful.ts';
 import { createParquetWriter } from './parquet.ts';
