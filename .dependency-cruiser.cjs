@@ -17,12 +17,12 @@ const modules = {
   'joined-history': [...base],
   chain: [...base, 'config', 'plugin', 'ledger'],
   adapters: [...base, 'config', 'plugin', 'budgets', 'solana'],
-  'local-chain': ['lib', 'ports', 'solana'],
   daemon: [...base, 'config', 'plugin', 'budgets', 'store', 'jobs', 'http', 'chain', 'ledger', 'joined-history'],
-  cli: [...base, 'config', 'plugin', 'store', 'http', 'chain', 'ledger', 'adapters', 'daemon', 'local-chain', 'solana'],
+  cli: [...base, 'config', 'plugin', 'store', 'http', 'chain', 'ledger', 'adapters', 'daemon', 'solana'],
 };
 /** Products beside the core, with what each may import of it, and the modules that may start one. */
 const packages = {
+  'local-chain': { imports: ['lib', 'ports', 'solana'], from: ['cli'] },
   portable: { imports: [...base, 'solana', 'ledger'], from: ['cli'] },
 };
 const floors = Object.entries(modules).map(([name, below]) => ({
@@ -81,21 +81,9 @@ module.exports = {
       to: { path: '^plugins/', pathNot: '^plugins/$1/' },
     },
     {
-      name: 'local-chain-only-by-dynamic-import-from-cli',
-      severity: 'error',
-      from: { path: '^(src|plugins)/', pathNot: '^src/local-chain/' },
-      to: { path: '^src/local-chain/', dynamic: false },
-    },
-    {
-      name: 'local-chain-only-from-cli',
-      severity: 'error',
-      from: { path: '^(src|plugins)/', pathNot: '^src/(local-chain|cli)/' },
-      to: { path: '^src/local-chain/' },
-    },
-    {
       name: 'litesvm-only-behind-its-guard',
       severity: 'error',
-      from: { path: '^(src|plugins|packages)/', pathNot: '^src/local-chain/vm' },
+      from: { path: '^(src|plugins|packages)/', pathNot: '^packages/local-chain/vm/' },
       to: { path: '(^|/)litesvm' },
     },
     {
@@ -108,7 +96,7 @@ module.exports = {
       name: 'web3-off-the-ingest-path',
       comment: 'messages are decoded by src/solana; web3.js serves the local chain, and a client command that pays',
       severity: 'error',
-      from: { path: '^(src|plugins|packages)/', pathNot: '^src/(local-chain|cli/signup)/' },
+      from: { path: '^(src|plugins|packages)/', pathNot: '^(packages/local-chain|src/cli/signup)/' },
       to: { path: '(^|/)@solana/web3\\.js/' },
     },
     {

@@ -198,7 +198,7 @@ const { metafile } = await build({
     'src/cli/worker.ts',
     'src/ledger/encode-thread.ts',
     'src/adapters/chain/finality/check-thread.ts',
-    'src/local-chain/child.ts',
+    'packages/local-chain/child.ts',
     'src/adapters/clickhouse/chdb-child.ts',
     ...Object.values(PUBLIC),
     ...(await readdir('plugins')).map((plugin) => `plugins/${plugin}/index.ts`),

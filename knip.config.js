@@ -8,7 +8,7 @@ export default {
     'src/cli/commands/*.ts',
     'src/ledger/encode-thread.ts',
     'src/adapters/chain/finality/check-thread.ts',
-    'src/local-chain/child.ts',
+    'packages/local-chain/child.ts',
     'src/adapters/clickhouse/chdb-child.ts',
     'src/cli/worker.ts',
     'plugins/*/index.ts',

@@ -37,7 +37,7 @@ export interface LocalChain {
 export async function startConfiguredChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
   await refuseSecond(dataDir);
   // Imported only here: a daemon with a real upstream never loads the chain's engine.
-  const { genesisHashOf, startLocalChainProcess } = await import('../local-chain/index.ts');
+  const { genesisHashOf, startLocalChainProcess } = await import('../../packages/local-chain/index.ts');
   const { mode: _mode, ...options } = core.upstream.local;
   const last = keptLocalChain(dataDir);
   const isSame =

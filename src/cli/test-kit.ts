@@ -48,7 +48,7 @@ export interface TestDaemon {
 
 /** Starts a chain and a daemon on free ports, with a new store. Stop it at the end of the test. */
 export async function startTestDaemon({ plugins, config = {} }: TestDaemonOptions): Promise<TestDaemon> {
-  const { startLocalChain } = await import('../local-chain/index.ts');
+  const { startLocalChain } = await import('../../packages/local-chain/index.ts');
   const chain = await startLocalChain({ time: { kind: 'virtual' }, lightAssets: false });
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-test-'));
   const remove = async () => {

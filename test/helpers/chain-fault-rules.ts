@@ -1,5 +1,5 @@
-import { createSeededRandom } from '../../src/local-chain/in-process.ts';
-import type { ForkRequest } from '../../src/local-chain/ledger/state.ts';
+import { createSeededRandom } from '../../packages/local-chain/in-process.ts';
+import type { ForkRequest } from '../../packages/local-chain/ledger/state.ts';
 
 const MAX_LOG = 10_000;
 const SOCKET_ACTIONS = new Set(['wsDrop', 'wsSilent', 'wsSkipSlots', 'wsHalf', 'wsNoPong']);

@@ -2,12 +2,11 @@ import { createHash } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
-import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { invalidParams, RPC } from '../../src/local-chain/encode/params.ts';
-import type { ChainHooks } from '../../src/local-chain/index.ts';
-import { fork } from '../../src/local-chain/ledger/forks.ts';
-import type { NotificationFilter } from '../../src/local-chain/pubsub.ts';
-import type { LocalNode, Methods } from '../../src/local-chain/rpc/method.ts';
+import { invalidParams, RPC } from '../../packages/local-chain/encode/params.ts';
+import type { ChainHooks } from '../../packages/local-chain/index.ts';
+import { fork } from '../../packages/local-chain/ledger/forks.ts';
+import type { NotificationFilter } from '../../packages/local-chain/pubsub.ts';
+import type { LocalNode, Methods } from '../../packages/local-chain/rpc/method.ts';
 import {
   answer,
   answerBody,
@@ -22,7 +21,8 @@ import {
   readRpcRequest,
   requestIdOf,
   type ServedCall,
-} from '../../src/local-chain/rpc/server.ts';
+} from '../../packages/local-chain/rpc/server.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 
 import {
   createFaultEngine,

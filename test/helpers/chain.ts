@@ -1,7 +1,7 @@
 import { Connection } from '@solana/web3.js';
+import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../packages/local-chain/index.ts';
+import { loadNative } from '../../packages/local-chain/vm/vm.ts';
 import { messageOf } from '../../src/lib/coded-error.ts';
-import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../src/local-chain/index.ts';
-import { loadNative } from '../../src/local-chain/vm/vm.ts';
 import type { Faults } from './chain-fault-rules.ts';
 import { faultHooks } from './chain-faults.ts';
 import { until } from './until.ts';

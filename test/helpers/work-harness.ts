@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { LocalChainOptions } from '../../src/local-chain/index.ts';
+import type { LocalChainOptions } from '../../packages/local-chain/index.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { openStore } from '../../src/store/index.ts';
 import { type BuiltDaemon, type BuiltDaemonOptions, startBuiltDaemon } from './built-daemon.ts';

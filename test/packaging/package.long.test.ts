@@ -106,6 +106,7 @@ describe('the package', () => {
     for (const path of [
       'dist/src/cli/main.js',
       'dist/plugins/wallet/index.js',
+      'dist/packages/local-chain/child.js',
       'dist/types/plugin/plugin.d.ts',
       'dist/plugins/dashboard/pages/index.html',
       'config/parhelion.yaml',
@@ -120,7 +121,7 @@ describe('the package', () => {
       assert.ok(files.includes(path), path);
     }
     const unwanted = files.filter((path) =>
-      /^(test|data|src)\/|(^|\/)\.(git|cache|env)|(?<!\.d)\.ts$|\.(pem|db)$/.test(path),
+      /^(test|data|src|packages)\/|(^|\/)\.(git|cache|env)|(?<!\.d)\.ts$|\.(pem|db)$/.test(path),
     );
     assert.deepEqual(unwanted, []);
   });

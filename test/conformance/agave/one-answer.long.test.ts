@@ -659,7 +659,7 @@ function formOf(text: string): unknown {
     result?: unknown;
     error?: { code: number; message: string; data?: unknown };
   };
-  // The local chain pays its leader nothing (src/local-chain/README.md), and has no votes.
+  // The local chain pays its leader nothing (packages/local-chain/README.md), and has no votes.
   if (isPlainObject(result) && 'blockhash' in result && 'blockHeight' in result) {
     const { rewards, transactions } = result;
     return form({

@@ -12,7 +12,7 @@ Module._load = function (name, ...rest) {
 };`;
 
 test('without its engine the chain says what to do, with the loader’s own words and exit code 78', () => {
-  const entry = new URL('../../../src/local-chain/index.ts', import.meta.url).href;
+  const entry = new URL('../../../packages/local-chain/index.ts', import.meta.url).href;
   const script = `const { startLocalChain } = await import(${JSON.stringify(entry)});
     await startLocalChain().catch(({ code, exitCode, message }) => console.log(JSON.stringify({ code, exitCode, message })));`;
   const run = spawnSync(

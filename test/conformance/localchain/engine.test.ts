@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { createVm } from '../../../src/local-chain/vm/vm.ts';
+import { createVm } from '../../../packages/local-chain/vm/vm.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 
 suite('the guard before the engine', { skip: (await chainMissing()) ?? false }, () => {

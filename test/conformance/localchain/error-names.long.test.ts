@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { INSTRUCTION_ERRORS, TRANSACTION_ERRORS } from '../../../src/local-chain/vm/vm.ts';
+import { INSTRUCTION_ERRORS, TRANSACTION_ERRORS } from '../../../packages/local-chain/vm/vm.ts';
 
 /** Names of a numbered list in the engine's own declarations, by their numbers. */
 function declared(text: string, name: string): string[] {

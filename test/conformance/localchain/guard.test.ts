@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { Keypair, LAMPORTS_PER_SOL, SystemProgram, TransactionMessage, VersionedTransaction } from '@solana/web3.js';
 import fc from 'fast-check';
-import { type LocalChainProcess, startLocalChainProcess } from '../../../src/local-chain/index.ts';
+import { type LocalChainProcess, startLocalChainProcess } from '../../../packages/local-chain/index.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { bySeed } from '../../helpers/run-part.ts';
 

@@ -12,9 +12,9 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { runDemo } from '../../../src/local-chain/demo.ts';
-import { startChainWithInternals } from '../../../src/local-chain/in-process.ts';
-import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../../src/local-chain/index.ts';
+import { runDemo } from '../../../packages/local-chain/demo.ts';
+import { startChainWithInternals } from '../../../packages/local-chain/in-process.ts';
+import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../../packages/local-chain/index.ts';
 import { MEMO_V3_PROGRAM, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 

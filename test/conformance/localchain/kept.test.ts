@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { Connection, Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
-import { startLocalChain } from '../../../src/local-chain/index.ts';
+import { startLocalChain } from '../../../packages/local-chain/index.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 
 suite('a chain that is kept', { skip: (await chainMissing()) ?? false }, () => {

@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import { suite, test } from 'node:test';
 import { compress, createRpc, TreeType } from '@lightprotocol/stateless.js';
 import { Keypair, LAMPORTS_PER_SOL, PublicKey } from '@solana/web3.js';
+import { findLightAssets } from '../../../packages/local-chain/chain.ts';
 import { decode } from '../../../src/lib/base58.ts';
-import { findLightAssets } from '../../../src/local-chain/chain.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { HOW_TO_INSTALL } from '../../helpers/packages.ts';
 

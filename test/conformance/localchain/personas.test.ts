@@ -9,8 +9,8 @@ import {
 } from '@solana/spl-token';
 import { Keypair, LAMPORTS_PER_SOL, PublicKey, SystemProgram, Transaction } from '@solana/web3.js';
 import { WebSocket } from 'ws';
+import type { LocalChainOptions } from '../../../packages/local-chain/chain.ts';
 import { decode } from '../../../src/lib/base58.ts';
-import type { LocalChainOptions } from '../../../src/local-chain/chain.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { until } from '../../helpers/until.ts';
 

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:net';
 import { suite, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Connection, PublicKey } from '@solana/web3.js';
-import { startLocalChain, startLocalChainProcess } from '../../../src/local-chain/index.ts';
+import { startLocalChain, startLocalChainProcess } from '../../../packages/local-chain/index.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { until } from '../../helpers/until.ts';
 
@@ -71,7 +71,7 @@ suite('the chain as a process of its own', { skip: (await chainMissing()) ?? fal
   });
 
   test('it ends with a parent that was killed', async () => {
-    const entry = new URL('../../../src/local-chain/index.ts', import.meta.url).href;
+    const entry = new URL('../../../packages/local-chain/index.ts', import.meta.url).href;
     const script = `const { startLocalChainProcess } = await import(${JSON.stringify(entry)});
       console.log((await startLocalChainProcess({ lightAssets: false })).pid);`;
     const parent = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', script], {

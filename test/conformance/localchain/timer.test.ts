@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair, SystemProgram } from '@solana/web3.js';
 import { WebSocket } from 'ws';
-import type { LocalChainOptions } from '../../../src/local-chain/index.ts';
+import type { LocalChainOptions } from '../../../packages/local-chain/index.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { until } from '../../helpers/until.ts';
 

@@ -9,7 +9,7 @@ import {
   Transaction,
   TransactionInstruction,
 } from '@solana/web3.js';
-import { findLightAssets } from '../../../src/local-chain/chain.ts';
+import { findLightAssets } from '../../../packages/local-chain/chain.ts';
 import { anchorAddress, anchorText } from '../../../src/solana/idl/idl-accounts.ts';
 import type { ParsedTransaction } from '../../../src/solana/idl/parse-transaction.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';

@@ -72,7 +72,7 @@ function programBytes(): number {
 
 /** What loads a store, a chain, a listener or a daemon; and YAML and Ajv, without a file to read and errors to describe. */
 const OF_DAEMONS =
-  /^(node_modules\/(kysely|pino|undici|prom-client|ws|ajv|yaml|@solana\/web3\.js|better-sqlite3)\/|plugins\/[\w-]+\/plugin\.ts|src\/(store|chain|jobs|ledger|local-chain)\/|packages\/)/;
+  /^(node_modules\/(kysely|pino|undici|prom-client|ws|ajv|yaml|@solana\/web3\.js|better-sqlite3)\/|plugins\/[\w-]+\/plugin\.ts|src\/(store|chain|jobs|ledger)\/|packages\/)/;
 
 for (const [args, code] of [
   [['--version'], 0],
@@ -107,8 +107,7 @@ test('parhelion projects list on a store loads its plugin and no other, and a th
   assert.deepEqual([loaded.code, loaded.output], [0, 'no projects\n']);
   const plugins = [...loaded.sources].filter((path) => /^plugins\/[\w-]+\/plugin\.ts$/.test(path));
   assert.deepEqual(plugins, ['plugins/access/plugin.ts']);
-  const unwanted =
-    /^node_modules\/(ajv|prom-client|undici|ws|@solana\/web3\.js)\/|^src\/(local-chain|http\/reference)\//;
+  const unwanted = /^node_modules\/(ajv|prom-client|undici|ws|@solana\/web3\.js)\/|^(packages|src\/http\/reference)\//;
   assert.deepEqual(
     [...loaded.sources].filter((path) => unwanted.test(path)),
     [],
@@ -157,7 +156,7 @@ test('the threads of a daemon leave the local chain to its process, and each loa
   const threads = names.filter(isThread).map((name) => codeOf([join(coverage, name)]));
   assert.equal(threads.length, 3, 'one for each role');
   const ofChain = codeOf(names.filter((name) => !isThread(name)).map((name) => join(coverage, name)));
-  const unwanted = /^node_modules\/@solana\/web3\.js\/|^src\/local-chain\/(?!index\.ts$|ledger\/genesis\.ts$)/;
+  const unwanted = /^node_modules\/@solana\/web3\.js\/|^packages\/local-chain\/(?!index\.ts$|ledger\/genesis\.ts$)/;
   assert.ok([...ofChain.sources].filter((path) => unwanted.test(path)).length > 10, 'the loaded code is recognized');
   for (const { bytes, sources } of threads) {
     assert.deepEqual(

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getAssociatedTokenAddressSync } from '@solana/spl-token';
 import { Keypair, PublicKey } from '@solana/web3.js';
-import { createSeededRandom } from '../../../src/local-chain/in-process.ts';
+import { createSeededRandom } from '../../../packages/local-chain/in-process.ts';
 import { USDC_DEVNET_MINT } from '../../../src/solana/programs.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { type DaemonProcess, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';

@@ -1,4 +1,4 @@
-import { findLightAssets } from '../../../src/local-chain/chain.ts';
+import { findLightAssets } from '../../../packages/local-chain/chain.ts';
 import { chainMissing } from '../chain.ts';
 import { HOW_TO_INSTALL } from '../packages.ts';
 

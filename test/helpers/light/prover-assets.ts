@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findLightAssets } from '../../../src/local-chain/chain.ts';
+import { findLightAssets } from '../../../packages/local-chain/chain.ts';
 import { findProjectRoot } from '../project-root.ts';
 
 export const PROVER_PACKAGE = '@lightprotocol/zk-compression-cli@0.27.0';

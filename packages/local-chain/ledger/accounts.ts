@@ -1,6 +1,6 @@
-import { decode32, encode32 } from '../../lib/base58.ts';
-import { CodedError } from '../../lib/coded-error.ts';
-import { plainUiAmount, type UiTokenAmount, withoutZeros } from '../../solana/json-parsed/layout.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import { plainUiAmount, type UiTokenAmount, withoutZeros } from '../../../src/solana/json-parsed/layout.ts';
 import {
   LOADER_V2,
   LOADER_V3,
@@ -9,7 +9,7 @@ import {
   SYSVAR_OWNER,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../../solana/programs.ts';
+} from '../../../src/solana/programs.ts';
 import type { Vm, VmAccount } from '../vm/vm.ts';
 
 /** Larger accounts cannot be token accounts, and reading one copies all of it. */

@@ -10,7 +10,7 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { CodedError, EXIT } from '../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../src/lib/coded-error.ts';
 import {
   LIGHT_COMPRESSION_PROGRAM,
   LIGHT_REGISTRY_PROGRAM,
@@ -19,7 +19,7 @@ import {
   MEMO_V3_PROGRAM,
   MEMO_V4_PROGRAM,
   NOOP_PROGRAM,
-} from '../solana/programs.ts';
+} from '../../src/solana/programs.ts';
 import { keyBytes } from './ledger/accounts.ts';
 import {
   type Bank,

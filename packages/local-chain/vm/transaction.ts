@@ -1,9 +1,9 @@
 import { VersionedMessage, VersionedTransaction } from '@solana/web3.js';
-import { encode32, encode64 } from '../../lib/base58.ts';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import type { TransactionConfig } from '../../ports/block.ts';
-import { peekWire, type WirePeek } from '../../solana/decode/walk-wire.ts';
-import { MAX_VERSION_1_BYTES } from '../../solana/decode/wire-layout.ts';
+import { encode32, encode64 } from '../../../src/lib/base58.ts';
+import { CodedError, messageOf } from '../../../src/lib/coded-error.ts';
+import type { TransactionConfig } from '../../../src/ports/block.ts';
+import { peekWire, type WirePeek } from '../../../src/solana/decode/walk-wire.ts';
+import { MAX_VERSION_1_BYTES } from '../../../src/solana/decode/wire-layout.ts';
 
 const PACKET_BYTES = 1232;
 const SIGNATURE_BYTES = 64;

@@ -1,5 +1,5 @@
-import { encode32 } from '../../lib/base58.ts';
-import { exact } from '../../solana/json-parsed/layout.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { exact } from '../../../src/solana/json-parsed/layout.ts';
 import type { ParseContext } from '../encode/account.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {

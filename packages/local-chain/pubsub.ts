@@ -1,9 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { stringify, withSortedMembers } from '../lib/json.ts';
-import type { BankLevel } from '../ports/chain.ts';
-import { CLOCK_SYSVAR, RECENT_BLOCKHASHES_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM } from '../solana/programs.ts';
+import { stringify, withSortedMembers } from '../../src/lib/json.ts';
+import type { BankLevel } from '../../src/ports/chain.ts';
+import {
+  CLOCK_SYSVAR,
+  RECENT_BLOCKHASHES_SYSVAR,
+  SLOT_HASHES_SYSVAR,
+  SYSTEM_PROGRAM,
+} from '../../src/solana/programs.ts';
 import { type AccountFormat, accountFormatOf, accountNotification } from './encode/account.ts';
 import {
   accountConfig,

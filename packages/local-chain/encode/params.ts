@@ -1,7 +1,7 @@
-import { decode } from '../../lib/base58.ts';
-import { CodedError } from '../../lib/coded-error.ts';
-import type { RpcErrorObject } from '../../lib/json-rpc.ts';
-import type { BankLevel } from '../../ports/chain.ts';
+import { decode } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { RpcErrorObject } from '../../../src/lib/json-rpc.ts';
+import type { BankLevel } from '../../../src/ports/chain.ts';
 
 /**
  * Parameters are parsed by the rules, and refused with the texts, of serde, which Agave uses: clients and

@@ -1,6 +1,6 @@
-import { encode32 } from '../../lib/base58.ts';
-import { base64, byteReader, type LayoutReader } from '../../solana/json-parsed/layout.ts';
-import { SYSTEM_PROGRAM } from '../../solana/programs.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { base64, byteReader, type LayoutReader } from '../../../src/solana/json-parsed/layout.ts';
+import { SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
 import { uiAmountOf, view } from '../ledger/accounts.ts';
 import type { VmAccount } from '../vm/vm.ts';
 

@@ -1,10 +1,10 @@
-import { decode32 } from '../../lib/base58.ts';
-import { messageOf as reasonOf } from '../../lib/coded-error.ts';
-import { walkWire } from '../../solana/decode/walk-wire.ts';
-import { emptyLayout } from '../../solana/decode/wire-layout.ts';
-import { parseInner } from '../../solana/json-parsed/instruction.ts';
-import { base64, exact } from '../../solana/json-parsed/layout.ts';
-import { isStaticWritable } from '../../solana/show-transaction.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import { messageOf as reasonOf } from '../../../src/lib/coded-error.ts';
+import { walkWire } from '../../../src/solana/decode/walk-wire.ts';
+import { emptyLayout } from '../../../src/solana/decode/wire-layout.ts';
+import { parseInner } from '../../../src/solana/json-parsed/instruction.ts';
+import { base64, exact } from '../../../src/solana/json-parsed/layout.ts';
+import { isStaticWritable } from '../../../src/solana/show-transaction.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import {
   airdropConfig,

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { Keypair } from '@solana/web3.js';
-import { decode, decode32, encode32 } from '../../lib/base58.ts';
-import { CodedError } from '../../lib/coded-error.ts';
-import { SYSTEM_PROGRAM, SYSVAR_OWNER } from '../../solana/programs.ts';
+import { decode, decode32, encode32 } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import { SYSTEM_PROGRAM, SYSVAR_OWNER } from '../../../src/solana/programs.ts';
 import type { ChainTransaction, MessageParts } from '../vm/transaction.ts';
 import { MAX_RENT_EPOCH, type TransactionError, type Vm, type VmAccount } from '../vm/vm.ts';
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import { encode32 } from '../lib/base58.ts';
-import { CodedError } from '../lib/coded-error.ts';
+import { encode32 } from '../../src/lib/base58.ts';
+import { CodedError } from '../../src/lib/coded-error.ts';
 import { type Chain, createChain, createFaucet, DEFAULTS, type LocalChainOptions } from './chain.ts';
 import { demoWallets } from './demo.ts';
 import { invalidParams, pubkey } from './encode/params.ts';

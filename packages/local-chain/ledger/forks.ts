@@ -1,8 +1,8 @@
 import { Message, MessageV0, PublicKey } from '@solana/web3.js';
-import { decode } from '../../lib/base58.ts';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import { wireFromJson } from '../../solana/decode/wire-bytes.ts';
-import { memoOfWire } from '../../solana/show-transaction.ts';
+import { decode } from '../../../src/lib/base58.ts';
+import { CodedError, messageOf } from '../../../src/lib/coded-error.ts';
+import { wireFromJson } from '../../../src/solana/decode/wire-bytes.ts';
+import { memoOfWire } from '../../../src/solana/show-transaction.ts';
 import { decodeSentTransaction } from '../vm/transaction.ts';
 import { type Bank, land, moveTo, newPending, type OldBranch, openSlot, refreshClock, run, seal } from './bank.ts';
 import {

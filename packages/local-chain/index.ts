@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError } from '../../src/lib/coded-error.ts';
 import type { LocalChainOptions } from './chain.ts';
 import type { DemoReport } from './demo.ts';
 import type { ChainHooks, LocalChainHandle } from './in-process.ts';

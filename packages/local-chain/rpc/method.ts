@@ -1,5 +1,5 @@
-import type { BankLevel } from '../../ports/chain.ts';
-import { CLOCK_SYSVAR } from '../../solana/programs.ts';
+import type { BankLevel } from '../../../src/ports/chain.ts';
+import { CLOCK_SYSVAR } from '../../../src/solana/programs.ts';
 import { type ContextConfig, invalid, invalidParams, type ParamReader, RPC, rpcError } from '../encode/params.ts';
 import { view } from '../ledger/accounts.ts';
 import { type Bank, imageIn, RELEASES, type Release, type Submission } from '../ledger/bank.ts';

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { parseExact, stringify, withSortedMembers } from '../../lib/json.ts';
-import type { RpcErrorObject } from '../../lib/json-rpc.ts';
+import { type CodedError, codeOf, messageOf } from '../../../src/lib/coded-error.ts';
+import { parseExact, stringify, withSortedMembers } from '../../../src/lib/json.ts';
+import type { RpcErrorObject } from '../../../src/lib/json-rpc.ts';
 import type { LocalChainOptions } from '../chain.ts';
 import { RPC, rpcError, toErrorObject } from '../encode/params.ts';
 import type { LocalNode, Methods } from './method.ts';

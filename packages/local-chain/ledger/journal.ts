@@ -1,6 +1,6 @@
 import { closeSync, existsSync, fstatSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { deserialize, serialize } from 'node:v8';
-import { CodedError, EXIT } from '../../lib/coded-error.ts';
+import { CodedError, EXIT } from '../../../src/lib/coded-error.ts';
 import { decodeSentTransaction } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import type { Bank, KeptChain } from './bank.ts';

@@ -1,5 +1,5 @@
-import { CodedError } from '../../lib/coded-error.ts';
-import type { UiTokenAmount } from '../../solana/json-parsed/layout.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { UiTokenAmount } from '../../../src/solana/json-parsed/layout.ts';
 import type { ChainTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount } from '../vm/vm.ts';
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { encode32 } from '../../lib/base58.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
 
 /** base58 of SHA-256("parhelion local chain" ‖ 0 ‖ seed). */
 export function genesisHashOf(seed: string): string {

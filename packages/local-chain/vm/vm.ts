@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
-import { encode32 } from '../../lib/base58.ts';
-import { CodedError, EXIT, messageOf } from '../../lib/coded-error.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { CodedError, EXIT, messageOf } from '../../../src/lib/coded-error.ts';
 import type * as Litesvm from './litesvm.ts';
 import type { ChainTransaction } from './transaction.ts';
 

@@ -2,7 +2,7 @@
  * Entry of the chain's process: the engine works synchronously, and a panic in native code ends the process it runs in.
  * Options arrive as the first message; the answer is `{ready}` or `{failed}`. A second message starts the live demo.
  */
-import { codeOf, messageOf } from '../lib/coded-error.ts';
+import { codeOf, messageOf } from '../../src/lib/coded-error.ts';
 import { goLive, runDemo } from './demo.ts';
 import { ENGINE, startChainWithInternals } from './in-process.ts';
 import type { ChildMessage, LocalChainProcessOptions } from './index.ts';

@@ -3,7 +3,7 @@ import {
   showTransaction,
   type TransactionEncoding,
   UnsupportedVersion,
-} from '../../solana/show-transaction.ts';
+} from '../../../src/solana/show-transaction.ts';
 import {
   atMost,
   blockConfigOrEncoding,

@@ -1,7 +1,7 @@
-import { encode, encode32 } from '../../lib/base58.ts';
-import { isPlainObject, withSortedMembers } from '../../lib/json.ts';
-import { zstdFrame } from '../../lib/zstd.ts';
-import { base64, byteReader, exact, type LayoutReader } from '../../solana/json-parsed/layout.ts';
+import { encode, encode32 } from '../../../src/lib/base58.ts';
+import { isPlainObject, withSortedMembers } from '../../../src/lib/json.ts';
+import { zstdFrame } from '../../../src/lib/zstd.ts';
+import { base64, byteReader, exact, type LayoutReader } from '../../../src/solana/json-parsed/layout.ts';
 import {
   CLOCK_SYSVAR,
   CONFIG_PROGRAM,
@@ -22,7 +22,7 @@ import {
   TOKEN_PROGRAM,
   VALIDATOR_INFO,
   VOTE_PROGRAM,
-} from '../../solana/programs.ts';
+} from '../../../src/solana/programs.ts';
 import { isMint, isTokenAccount, isTokenProgram } from '../ledger/accounts.ts';
 import { NONCE_BYTES } from '../ledger/bank.ts';
 import type { VmAccount } from '../vm/vm.ts';

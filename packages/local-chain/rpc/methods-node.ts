@@ -1,4 +1,4 @@
-import { encode } from '../../lib/base58.ts';
+import { encode } from '../../../src/lib/base58.ts';
 import {
   atMost,
   commitmentConfig,

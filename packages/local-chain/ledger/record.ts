@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { decode32, encode, encode32 } from '../../lib/base58.ts';
-import { base64, exact } from '../../solana/json-parsed/layout.ts';
+import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
+import { base64, exact } from '../../../src/solana/json-parsed/layout.ts';
 import {
   COMPUTE_BUDGET_PROGRAM,
   ED25519_PROGRAM,
@@ -14,8 +14,8 @@ import {
   SECP256R1_PROGRAM,
   SYSTEM_PROGRAM,
   VOTE_PROGRAM,
-} from '../../solana/programs.ts';
-import { isStaticWritable, memoOfWire } from '../../solana/show-transaction.ts';
+} from '../../../src/solana/programs.ts';
+import { isStaticWritable, memoOfWire } from '../../../src/solana/show-transaction.ts';
 import type { ChainTransaction, MessageInstruction, MessageParts } from '../vm/transaction.ts';
 import type { TransactionError, VmAccount, VmOutcome } from '../vm/vm.ts';
 import { type Accounts, type TokenState, uiAmountOf, view } from './accounts.ts';

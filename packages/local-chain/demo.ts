@@ -10,8 +10,8 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { encode32 } from '../lib/base58.ts';
-import { CodedError } from '../lib/coded-error.ts';
+import { encode32 } from '../../src/lib/base58.ts';
+import { CodedError } from '../../src/lib/coded-error.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   MEMO_V3_PROGRAM,
@@ -20,7 +20,7 @@ import {
   NAME_ROOT,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../solana/programs.ts';
+} from '../../src/solana/programs.ts';
 import type { Chain } from './chain.ts';
 import { advanceSlots, type Bank, seal, setAccountInput } from './ledger/bank.ts';
 import { decodeSentTransaction } from './vm/transaction.ts';
