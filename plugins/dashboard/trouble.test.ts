@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ChainState, SeriesPoint, ShownHealth, ShownLive, ShownUpstream } from './app/api.ts';
+import type { LiveChain, LiveStatus, LiveUpstream, ReadinessView, SeriesPoint } from './app/api.ts';
 import { troublesOf } from './app/trouble.ts';
 
-const chain: ChainState = {
+const chain: LiveChain = {
   chain: 'main',
   kind: 'rpc',
   cluster: 'mainnet',
@@ -12,13 +12,14 @@ const chain: ChainState = {
   cursorSlot: 100,
   finalizedSlot: 60,
   lagSlots: 0,
+  slotMs: 400,
   lagSeconds: 0,
   isLate: false,
   stalled: null,
   openGaps: 0,
   finalityAlarm: null,
 };
-const upstream = (label: string, reason: string | null): ShownUpstream => ({
+const upstream = (label: string, reason: string | null): LiveUpstream => ({
   chain: 'main',
   label,
   healthy: reason === null,
@@ -26,12 +27,12 @@ const upstream = (label: string, reason: string | null): ShownUpstream => ({
   slot: 100,
   inFlight: 0,
 });
-const live = (chains: readonly ChainState[], upstreams: readonly ShownUpstream[]): ShownLive => ({
+const live = (chains: readonly LiveChain[], upstreams: readonly LiveUpstream[]): LiveStatus => ({
   at: 0,
   chains,
   upstreams,
 });
-const healthy: ShownHealth = {
+const healthy: ReadinessView = {
   ready: true,
   draining: false,
   checks: [{ name: 'store', ok: true, detail: 'takes writes' }],
@@ -63,13 +64,13 @@ test('a certificate that does not hold is a trouble', () => {
 });
 
 test('a failed check is said once, and a daemon that is not ready always has a reason', () => {
-  const store: ShownHealth = {
+  const store: ReadinessView = {
     ready: false,
     draining: false,
     checks: [{ name: 'store', ok: false, detail: 'the disk is full' }],
   };
   assert.deepEqual(titles(store, null, []), ['bad: Store: the disk is full']);
-  const unsaid: ShownHealth = {
+  const unsaid: ReadinessView = {
     ready: false,
     draining: false,
     checks: [{ name: 'chain main', ok: false, detail: 'late' }],

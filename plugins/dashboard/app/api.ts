@@ -1,25 +1,44 @@
-/** Calls of the dashboard's routes, with what they return. Times are unix milliseconds unless they are texts. */
+/**
+ * Calls of the dashboard's routes, with what they return. Times are unix milliseconds unless they are texts. What a route of the dashboard
+ * answers has the type of the code that answers; of what it passes on from other plugins, the members that the pages show stand here.
+ */
 
-import type { BudgetUse, UsageDay } from '../../../src/ports/access.ts';
-import type { FinalityStatus, VerifiedSlot } from '../../../src/ports/chain.ts';
-import type { AnsweredRequest, PluginView, Setting } from '../../../src/ports/daemon-view.ts';
+import type { BudgetUse, ProjectView, UsageDay } from '../../../src/ports/access.ts';
+import type { VerifiedSlot } from '../../../src/ports/chain.ts';
+import type { AnsweredRequest, PluginView, ReadinessView, Setting } from '../../../src/ports/daemon-view.ts';
+import type { ChainGap } from '../../../src/ports/following.ts';
 import type { KeptRequest } from '../requests.ts';
+import type { Login, Who } from '../routes/login.ts';
+import type { LiveChain, LiveStatus, LiveUpstream, ShownAudit } from '../routes/operation.ts';
 import type { ForkAnswer, Paid, PlaygroundView } from '../routes/playground.ts';
+import type { Choices, ListedKey, ProjectsAnswer } from '../routes/projects.ts';
 import type { Series, SeriesPoint } from '../series.ts';
 
 export type {
   AnsweredRequest,
   BudgetUse,
+  ChainGap,
+  Choices,
   ForkAnswer,
   KeptRequest,
+  ListedKey as Key,
+  LiveChain,
+  LiveStatus,
+  LiveUpstream,
+  Login,
   Paid,
   PlaygroundView,
   PluginView,
+  ProjectsAnswer,
+  ProjectView as Project,
+  ReadinessView,
   Series,
   SeriesPoint,
   Setting,
+  ShownAudit,
   UsageDay,
   VerifiedSlot,
+  Who,
 };
 
 const BASE = '/dashboard/api';
@@ -32,15 +51,6 @@ export class ApiError extends Error {
     this.status = status;
   }
 }
-
-export interface Who {
-  readonly role: 'operator' | 'project';
-  readonly projectId: string | null;
-  readonly csrfToken: string;
-  readonly version: string;
-}
-
-export type Login = { readonly token: string } | { readonly project: string; readonly secret: string };
 
 let csrfToken = '';
 /** Number of log-ins on this page. */
@@ -170,39 +180,6 @@ export const liveAddress = `${BASE}/live`;
 export const csvAddress = (project: string, from: string, to: string): string =>
   `${BASE}/projects/${project}/usage.csv?from=${from}&to=${to}`;
 
-export interface Project {
-  readonly id: string;
-  readonly name: string;
-  readonly plan: string;
-  readonly wallet: string | null;
-  readonly createdAt: number;
-  readonly isDisabled: boolean;
-}
-
-export interface ProjectsAnswer {
-  readonly projects: readonly Project[];
-  readonly plans: readonly string[];
-  /** Whether interfaces can be seen and uploaded: the plugin is loaded. */
-  readonly hasInterfaces: boolean;
-  readonly hasWebhooks: boolean;
-  /** The daemon runs its local chain. */
-  readonly isLocalChain: boolean;
-}
-
-export interface Key {
-  readonly id: string;
-  readonly prefix: string;
-  readonly name: string;
-  readonly state: 'active' | 'revoked' | 'expired';
-  readonly createdAt: number;
-  readonly expiresAt: number | null;
-  readonly revokedAt: number | null;
-  readonly usedAt: number | null;
-  readonly permissions: readonly string[] | null;
-  readonly ips: readonly string[] | null;
-  readonly origins: readonly string[] | null;
-}
-
 export interface Usage {
   readonly cycle: {
     readonly creditsUsed: number;
@@ -212,13 +189,6 @@ export interface Usage {
     readonly subscriptionDetails: { readonly plan: string; readonly creditsLimit: number };
   };
   readonly days: readonly UsageDay[];
-}
-
-export interface Choices {
-  readonly permissions: readonly string[];
-  readonly transactionTypes: readonly string[];
-  /** Days for which failed deliveries are kept. */
-  readonly failedDays: number;
 }
 
 /** What one instruction of a transaction has to have. */
@@ -317,64 +287,6 @@ export interface DeliveryPage {
   readonly pagination: { readonly hasMore: boolean; readonly nextCursor: string | null };
 }
 
-export interface ShownCheck {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly detail: string;
-  readonly required?: false;
-}
-
-export interface ShownHealth {
-  readonly ready: boolean;
-  readonly draining: boolean;
-  readonly checks: readonly ShownCheck[];
-}
-
-export interface ChainState {
-  readonly chain: string;
-  readonly kind: string;
-  readonly cluster: string;
-  readonly genesisHash: string | null;
-  readonly tipSlot: number | null;
-  readonly cursorSlot: number | null;
-  readonly finalizedSlot: number | null;
-  readonly lagSlots: number | null;
-  readonly lagSeconds: number | null;
-  readonly isLate: boolean;
-  readonly stalled: string | null;
-  readonly openGaps: number;
-  readonly leftBehind?: readonly string[];
-  readonly distrusted?: readonly string[];
-  readonly finality?: FinalityStatus;
-  /** What is wrong with a recent certificate; null: nothing. */
-  readonly finalityAlarm: string | null;
-}
-
-export interface ShownUpstream {
-  readonly chain: string;
-  readonly label: string;
-  readonly healthy: boolean;
-  readonly reason: string | null;
-  readonly slot: number | null;
-  readonly inFlight: number;
-}
-
-export interface ShownLive {
-  readonly at: number;
-  readonly chains: readonly ChainState[];
-  readonly upstreams: readonly ShownUpstream[];
-}
-
-export interface ShownAudit {
-  readonly id: string;
-  readonly at: number;
-  readonly actor: string;
-  readonly address: string;
-  readonly action: string;
-  readonly target: string;
-  readonly outcome: 'started' | 'done' | 'failed';
-}
-
 export interface Tree {
   readonly tree: string;
   readonly type: number;
@@ -383,7 +295,7 @@ export interface Tree {
   readonly reason: string | null;
   readonly lag: number | null;
   /** The range of slots that is read again for it. */
-  readonly reading: Pick<ShownGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'> | null;
+  readonly reading: Pick<ChainGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'> | null;
 }
 
 export interface Wallet {
@@ -395,19 +307,6 @@ export interface Wallet {
   readonly fromSlot: number | null;
   readonly toSlot: number | null;
   readonly transactions: number;
-}
-
-export interface ShownGap {
-  readonly id: number;
-  readonly chain: string;
-  readonly fromSlot: number;
-  readonly toSlot: number;
-  readonly reason: string;
-  readonly detectedAt: number;
-  readonly status: string;
-  readonly processors: readonly string[];
-  readonly filledTo: number | null;
-  readonly trouble: string | null;
 }
 
 /** The members that the pages show, of what the asset API returns; a stranger may have written them. */

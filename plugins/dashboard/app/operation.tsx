@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks';
-import { get, type PluginView, type Setting, type ShownAudit, type ShownGap, type Tree, type Wallet } from './api.ts';
+import { type ChainGap, get, type PluginView, type Setting, type ShownAudit, type Tree, type Wallet } from './api.ts';
 import { number, utc } from './format.ts';
 import { href, useWorld } from './place.ts';
 import {
@@ -197,7 +197,7 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
 };
 const GAP_TONES: Readonly<Record<string, Tone>> = { open: 'warn', filling: 'info', filled: 'good' };
 
-type FilledRange = Pick<ShownGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'>;
+type FilledRange = Pick<ChainGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'>;
 
 function Filled({ gap, of }: { gap: FilledRange; of: string }) {
   const part = progressOf(gap);
@@ -217,7 +217,7 @@ function progressOf({ fromSlot, toSlot, filledTo, status }: FilledRange): number
 }
 
 export function GapsPage() {
-  const { loaded, pages } = usePages<{ gaps: readonly ShownGap[] }>(
+  const { loaded, pages } = usePages<{ gaps: readonly ChainGap[] }>(
     (cursor) => `/gaps${cursor === null ? '' : `?cursor=${cursor}`}`,
     3_000,
   );

@@ -1,18 +1,18 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import {
   type AnsweredRequest,
-  type ChainState,
   get,
   hookCall,
   type Key,
+  type LiveChain,
+  type LiveStatus,
+  type LiveUpstream,
   liveAddress,
   type Project,
+  type ReadinessView,
   type Series,
   type SeriesPoint,
   type ShownFailingHook,
-  type ShownHealth,
-  type ShownLive,
-  type ShownUpstream,
   type ShownWebhook,
   type Usage,
   type VerifiedSlot,
@@ -39,15 +39,15 @@ const REOPEN_MS = 2_000;
 const RECENT_POINTS = 15;
 
 /** Live values of the daemon. The stream ends with the daemon and with the session; it is opened again after both. */
-function useLive(): ShownLive | null {
-  const [live, setLive] = useState<ShownLive | null>(null);
+function useLive(): LiveStatus | null {
+  const [live, setLive] = useState<LiveStatus | null>(null);
   useEffect(() => {
     let isOver = false;
     let source: EventSource | null = null;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const open = () => {
       source = new EventSource(liveAddress);
-      source.addEventListener('status', (event) => setLive(JSON.parse(event.data) as ShownLive));
+      source.addEventListener('status', (event) => setLive(JSON.parse(event.data) as LiveStatus));
       source.addEventListener('error', () => {
         source?.close();
         timer = setTimeout(reopen, REOPEN_MS);
@@ -78,7 +78,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
   const range = RANGES.find(([name]) => name === asked)?.[0] ?? '1h';
   const { project, hasWebhooks } = useWorld();
   const live = useLive();
-  const health = useLoad(() => get<ShownHealth>('/health'), [], HEALTH_MS);
+  const health = useLoad(() => get<ReadinessView>('/health'), [], HEALTH_MS);
   const series = useLoad(() => get<Series>(`/series?range=${range}`), [range], range === '1h' ? 10_000 : 60_000);
   // What is wrong now does not depend on the range that is looked at.
   const lately = useLoad(
@@ -125,7 +125,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
   );
 }
 
-function chainNote(chains: readonly ChainState[]): string {
+function chainNote(chains: readonly LiveChain[]): string {
   const [main] = chains;
   if (main === undefined) return 'No upstream is configured';
   const name =
@@ -133,7 +133,7 @@ function chainNote(chains: readonly ChainState[]): string {
   return main.cursorSlot === null ? name : `${name}, followed to slot ${number(main.cursorSlot)}`;
 }
 
-const unknown = ({ genesisHash }: ChainState): string =>
+const unknown = ({ genesisHash }: LiveChain): string =>
   genesisHash === null ? 'Chain not known yet' : 'Private cluster';
 
 function Status({
@@ -143,8 +143,8 @@ function Status({
   failing,
   error,
 }: {
-  health: ShownHealth | null;
-  live: ShownLive | null;
+  health: ReadinessView | null;
+  live: LiveStatus | null;
   recent: readonly SeriesPoint[];
   failing: readonly ShownFailingHook[];
   error: Error | null;
@@ -192,8 +192,8 @@ function KeyFigures({
   series,
   failing,
 }: {
-  health: ShownHealth | null;
-  live: ShownLive | null;
+  health: ReadinessView | null;
+  live: LiveStatus | null;
   series: Series | null;
   failing: number | null;
 }) {
@@ -402,7 +402,7 @@ const chainsOf = ({ points }: Grid): readonly string[] => [
 
 // --------------------------------------------------------------------------------------------------------------- state
 
-function Chains({ chains }: { chains: readonly ChainState[] }) {
+function Chains({ chains }: { chains: readonly LiveChain[] }) {
   return (
     <Card title="Chains" flush>
       {chains.length === 0 && <Empty title="No chain">No upstream is configured.</Empty>}
@@ -430,7 +430,7 @@ function Chains({ chains }: { chains: readonly ChainState[] }) {
 const ROUNDS: Readonly<Record<VerifiedSlot['rounds'], string>> = { fast: 'one round', slow: 'two rounds' };
 
 /** Slots that certificates prove final. Where none are checked, the page says why. */
-function Finality({ chain: { chain, kind, finality } }: { chain: ChainState }) {
+function Finality({ chain: { chain, kind, finality } }: { chain: LiveChain }) {
   // Nobody else signs a local chain.
   if (finality === undefined || kind === 'local') return null;
   const { state, reason, verified, recent } = finality;
@@ -468,7 +468,7 @@ function Finality({ chain: { chain, kind, finality } }: { chain: ChainState }) {
   );
 }
 
-function Upstreams({ upstreams }: { upstreams: readonly ShownUpstream[] }) {
+function Upstreams({ upstreams }: { upstreams: readonly LiveUpstream[] }) {
   return (
     <Card title="Upstreams" flush>
       <Table
@@ -495,7 +495,7 @@ function Upstreams({ upstreams }: { upstreams: readonly ShownUpstream[] }) {
   );
 }
 
-function Checks({ health }: { health: ShownHealth | null }) {
+function Checks({ health }: { health: ReadinessView | null }) {
   if (health === null) return null;
   return (
     <Card title="Checks of readiness" note="as /readyz reports them" flush>

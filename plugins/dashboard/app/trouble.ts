@@ -1,5 +1,5 @@
 /** What is wrong with the daemon, as sentences with what to do. */
-import type { ChainState, SeriesPoint, ShownFailingHook, ShownHealth, ShownLive, ShownUpstream } from './api.ts';
+import type { LiveChain, LiveStatus, LiveUpstream, ReadinessView, SeriesPoint, ShownFailingHook } from './api.ts';
 import { capital, count, number, span } from './format.ts';
 
 export interface Trouble {
@@ -10,10 +10,10 @@ export interface Trouble {
   readonly link?: { readonly path: readonly string[]; readonly text: string };
 }
 
-const chainName = ({ chain, cluster }: ChainState): string =>
+const chainName = ({ chain, cluster }: LiveChain): string =>
   chain === 'main' ? (cluster === 'unknown' ? 'the main chain' : cluster) : `the second chain (${cluster})`;
 
-function ofChain(chain: ChainState): Trouble[] {
+function ofChain(chain: LiveChain): Trouble[] {
   const name = chainName(chain);
   const found: Trouble[] = [];
   if (chain.stalled !== null)
@@ -65,7 +65,7 @@ function ofChain(chain: ChainState): Trouble[] {
   return found;
 }
 
-function ofUpstreams(upstreams: readonly ShownUpstream[]): Trouble[] {
+function ofUpstreams(upstreams: readonly LiveUpstream[]): Trouble[] {
   const chains = [...new Set(upstreams.map(({ chain }) => chain))];
   return chains.flatMap((chain): Trouble[] => {
     const all = upstreams.filter((one) => one.chain === chain);
@@ -104,7 +104,7 @@ const CHECK_ADVICE: readonly (readonly [name: RegExp, advice: string])[] = [
   [/sinks$/, 'Add an upstream that has these slots (archive: true); a sink goes on by itself.'],
 ];
 
-function ofChecks({ checks, draining }: ShownHealth): Trouble[] {
+function ofChecks({ checks, draining }: ReadinessView): Trouble[] {
   const stops: Trouble[] = draining
     ? [
         {
@@ -181,8 +181,8 @@ function ofHooks(failing: readonly ShownFailingHook[]): Trouble[] {
 
 /** The worst first. `recent`: the points of the last minutes. */
 export function troublesOf(
-  health: ShownHealth | null,
-  live: ShownLive | null,
+  health: ReadinessView | null,
+  live: LiveStatus | null,
   recent: readonly SeriesPoint[],
   failing: readonly ShownFailingHook[] = [],
 ): readonly Trouble[] {

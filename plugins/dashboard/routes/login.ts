@@ -1,4 +1,4 @@
-import { Type } from '@sinclair/typebox';
+import { type Static, Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import {
@@ -20,19 +20,21 @@ const sessionReply = Type.Object({
   csrfToken: Type.String(),
   version: Type.String(),
 });
+export type Who = Static<typeof sessionReply>;
 const text = Type.String({ minLength: 1, maxLength: 512 });
 /** Either the operator token, or a project and its secret. */
 const loginBody = Type.Union([
   Type.Object({ token: text }, { additionalProperties: false }),
   Type.Object({ project: text, secret: text }, { additionalProperties: false }),
 ]);
+export type Login = Static<typeof loginBody>;
 
 /** Login, logout, and the current user. */
 export function loginRoutes(context: PageContext): readonly Route[] {
   return [loginRoute(context), logoutRoute(context), endRoute(context), sessionRoute(context)];
 }
 
-function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
+function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session): Who {
   const projectId = identity.role === 'project' ? identity.projectId : null;
   return { role: identity.role, projectId, csrfToken, version: daemon.version };
 }
@@ -41,7 +43,7 @@ function loginRoute(context: PageContext): Route {
   const { audit, clock, config, isSecure, operatorToken, pace, secrets, sessions, standings } = context;
   const brake = createLoginBrake(clock, () => config.loginFailuresPerMinute);
 
-  async function identify(body: { token: string } | { project: string; secret: string }): Promise<Identity | null> {
+  async function identify(body: Login): Promise<Identity | null> {
     if ('token' in body) {
       const { operatorToken: configured } = config;
       const isRight = configured === null ? await operatorToken.isRight(body.token) : sameText(body.token, configured);

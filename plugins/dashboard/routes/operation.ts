@@ -4,13 +4,17 @@ import { isLagBeyond, lagSeconds } from '../../../src/lib/slot-length.ts';
 import type { HostContext } from '../../../src/plugin/host.ts';
 import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
+import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { GapRecords } from '../../../src/ports/following.ts';
 import type { UpstreamState } from '../../../src/ports/upstream.ts';
 import { finalityAlarmText } from '../../../src/runtime/finality-text.ts';
 import { readSeries, SERIES_RANGES } from '../series.ts';
 import { demandOperator } from '../sessions.ts';
-import type { Position } from '../store.ts';
+import type { AuditRow, Position } from '../store.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
+
+/** An entry of the audit log as it is shown. */
+export type ShownAudit = Omit<AuditRow, 'seq'>;
 
 const MAX_ENTRIES = 200;
 const MAX_GAPS = 50;
@@ -138,7 +142,7 @@ function auditRoute({ audit, guard }: PageContext): Route {
       const shown = found.slice(0, limit);
       const last = found.length > limit ? shown.at(-1) : undefined;
       return json({
-        entries: shown.map(({ seq: _seq, ...entry }) => entry),
+        entries: shown.map(({ seq: _seq, ...entry }): ShownAudit => entry),
         nextCursor: last === undefined ? null : `${last.at}-${last.seq}`,
       });
     },
@@ -256,6 +260,24 @@ export interface LiveRoute {
   close(): void;
 }
 
+/** Values of the stream, each of which replaces the one before. */
+export interface LiveStatus {
+  readonly at: number;
+  readonly chains: readonly LiveChain[];
+  readonly upstreams: readonly LiveUpstream[];
+}
+
+export interface LiveChain extends ChainStatus {
+  readonly lagSeconds: number | null;
+  readonly isLate: boolean;
+  /** What is wrong with a recent certificate; null: nothing. */
+  readonly finalityAlarm: string | null;
+}
+
+export interface LiveUpstream extends Pick<UpstreamState, 'label' | 'healthy' | 'reason' | 'slot' | 'inFlight'> {
+  readonly chain: ChainId;
+}
+
 const CHAINS: readonly ChainId[] = ['main', 'devnet'];
 
 const maxLagOf = ({ follow }: HostContext['core']) => ({
@@ -279,7 +301,7 @@ export function createLive(
   const streams = new Set<Readable>();
   let isClosed = false;
 
-  const snapshot = () => ({
+  const snapshot = (): LiveStatus => ({
     at: ctx.clock.now(),
     chains: CHAINS.flatMap((id) => {
       const status = ctx.chain(id)?.status();

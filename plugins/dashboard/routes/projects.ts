@@ -1,7 +1,7 @@
-import { Type } from '@sinclair/typebox';
+import { type Static, Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
-import type { KeyLimitsChange, UsageDay } from '../../../src/ports/access.ts';
+import type { KeyLimitsChange, KeyView, UsageDay } from '../../../src/ports/access.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import { demandOperator, demandOwnProject, identityName } from '../sessions.ts';
 import {
@@ -25,6 +25,15 @@ const projectReply = Type.Object({
   isDisabled: Type.Boolean({ description: 'its keys do not work and its deliveries wait' }),
 });
 
+const projectsReply = Type.Object({
+  projects: Type.Array(projectReply),
+  plans: Type.Array(Type.String()),
+  hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
+  hasWebhooks: Type.Boolean({ description: 'Whether the plugin webhooks is loaded' }),
+  isLocalChain: Type.Boolean({ description: 'Whether the daemon runs its local chain' }),
+});
+export type ProjectsAnswer = Static<typeof projectsReply>;
+
 /** Projects, and the login secrets of their owners. */
 export function projectRoutes(context: PageContext): readonly Route[] {
   return [
@@ -46,16 +55,7 @@ function listRoute({ access, daemon, guard, isLocalChain }: PageContext): Route 
     method: 'GET',
     path: `${API}/projects`,
     summary: 'Projects that the session may see',
-    replies: {
-      200: Type.Object({
-        projects: Type.Array(projectReply),
-        plans: Type.Array(Type.String()),
-        hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
-        hasWebhooks: Type.Boolean({ description: 'Whether the plugin webhooks is loaded' }),
-        isLocalChain: Type.Boolean({ description: 'Whether the daemon runs its local chain' }),
-      }),
-      ...REFUSALS,
-    },
+    replies: { 200: projectsReply, ...REFUSALS },
     async handler(request) {
       const { identity } = guard.enter(request);
       const projects = await access.projects();
@@ -123,20 +123,24 @@ function requestRoute({ guard, requests }: PageContext): Route {
   });
 }
 
+const names = Type.Array(Type.String());
+const choicesReply = Type.Object({
+  permissions: names,
+  transactionTypes: names,
+  failedDays: Type.Integer(),
+});
+export type Choices = Static<typeof choicesReply>;
+
 /** A key of the plugin webhooks. */
 const FAILED_DAYS = 'webhooks.retention.failedDays';
 
 function choicesRoute({ access, daemon, guard }: PageContext): Route {
-  const names = Type.Array(Type.String());
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/choices`,
     summary: 'What forms offer: permissions of keys, types of transactions, and how long failed deliveries are kept',
-    replies: {
-      200: Type.Object({ permissions: names, transactionTypes: names, failedDays: Type.Integer() }),
-      ...REFUSALS,
-    },
+    replies: { 200: choicesReply, ...REFUSALS },
     handler(request) {
       guard.enter(request);
       const kept = daemon.settings().find(({ key }) => key === FAILED_DAYS)?.value;
@@ -273,6 +277,8 @@ const keyReply = Type.Object({
   origins: listOrNull,
   usedAt: Type.Union([Type.Integer(), Type.Null()], { description: 'last request with the key, unix milliseconds' }),
 });
+/** A key with its last use. */
+export type ListedKey = KeyView & { readonly usedAt: number | null };
 const KEYS = `${API}/projects/:project/keys`;
 const keyParams = Type.Object({ ...projectParams.properties, key: Type.String({ maxLength: 64 }) });
 
@@ -294,7 +300,7 @@ function listKeysRoute({ access, guard, requests }: PageContext): Route {
       demandOwnProject(guard.enter(request), project);
       const keys = await withHttpErrors(access.keys(project));
       const uses = await requests.lastUses(keys.map(({ id }) => id));
-      return json({ keys: keys.map((key) => ({ ...key, usedAt: uses.get(key.id) ?? null })) });
+      return json({ keys: keys.map((key): ListedKey => ({ ...key, usedAt: uses.get(key.id) ?? null })) });
     },
   });
 }
