@@ -168,7 +168,7 @@ const parsedTransaction = Type.Object(
   { title: 'ParsedTransaction', description: 'The transaction' },
 );
 
-const result = Type.Object(
+export const parsedReply = Type.Object(
   {
     signature: signature(),
     parserStatus: oneOf(['OK', 'ERROR'], 'Whether `parsed` is there'),
@@ -243,7 +243,7 @@ export function transactionsRoute({ config, fetch, elements }: ParsedRouteParts)
       { ...closed, ...oneRawForm, description: 'The transactions' },
     ),
     explain: readTransactions,
-    replies: { 200: Type.Array(result, { description: 'The transactions' }), ...PARSED_REFUSALS },
+    replies: { 200: Type.Array(parsedReply, { description: 'The transactions' }), ...PARSED_REFUSALS },
     async handler({ body, caller, signal, tenant }) {
       const { signatures, commitment, rawTransaction } = readTransactions(body);
       const asker = { signal, tenant, project: caller?.projectId ?? null };
@@ -318,7 +318,7 @@ export function parsedHistoryRoute({ config }: Pick<ParsedRouteParts, 'config'>,
     explain: readHistory,
     replies: {
       200: Type.Object(
-        { data: Type.Array(result, { description: 'Transactions' }), paginationToken: token },
+        { data: Type.Array(parsedReply, { description: 'Transactions' }), paginationToken: token },
         { title: 'ParsedHistoryPage', description: 'A page' },
       ),
       ...PARSED_REFUSALS,
@@ -427,7 +427,7 @@ export function scanRoute({ config }: Pick<ParsedRouteParts, 'config'>, parts: P
           data: Type.Optional(
             Type.Array(
               Type.Union([
-                result,
+                parsedReply,
                 Type.Object(
                   {
                     signature: signature(),

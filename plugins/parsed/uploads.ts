@@ -103,7 +103,7 @@ function over(earlier: readonly Version[], next: Version): readonly Version[] {
 const PATH = '/v1/parsed-events/idls';
 const MAX_SLOT = 100_000_000_000;
 
-const upload = Type.Object(
+export const uploadReply = Type.Object(
   {
     programId: address('Program'),
     version: count('Number of the version, from 1 on', 1),
@@ -119,7 +119,7 @@ const upload = Type.Object(
   { title: 'UploadedInterface', description: 'An interface that the project has uploaded' },
 );
 
-const known = Type.Object(
+export const knownReply = Type.Object(
   {
     source: oneOf(
       INTERFACE_SOURCES,
@@ -183,7 +183,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
     price: free,
     replies: {
       200: Type.Object(
-        { data: Type.Array(upload, { description: 'Oldest first, by program' }) },
+        { data: Type.Array(uploadReply, { description: 'Oldest first, by program' }) },
         { description: 'The list' },
       ),
       ...PARSED_REFUSALS,
@@ -205,7 +205,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
     },
     replies: {
       200: Type.Object(
-        { programId: address('Program'), versions: Type.Array(known, { description: 'The versions' }) },
+        { programId: address('Program'), versions: Type.Array(knownReply, { description: 'The versions' }) },
         { title: 'KnownInterfaces', description: 'What is known of the program' },
       ),
       ...PARSED_REFUSALS,
@@ -247,7 +247,7 @@ export function uploadRoutes({ store, clock, config, elements }: RouteParts): re
       },
       { additionalProperties: false, description: 'The interface' },
     ),
-    replies: { 200: upload, ...PARSED_REFUSALS },
+    replies: { 200: uploadReply, ...PARSED_REFUSALS },
     async handler({ body, params: path, caller }) {
       const program = programOf(path);
       const { fromSlot = 0 } = body;

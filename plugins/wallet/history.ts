@@ -43,7 +43,7 @@ interface HistoryContext {
 
 const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
 
-const element = Type.Object(
+export const historyReply = Type.Object(
   {
     signature: signature(),
     timestamp: orNull(unixTime()),
@@ -89,7 +89,7 @@ export function walletHistoryRoute({ open, derivedRows, responses, mintFacts, co
     }),
     replies: {
       200: Type.Object(
-        { data: Type.Array(element, { description: 'Transactions, newest first' }), pagination },
+        { data: Type.Array(historyReply, { description: 'Transactions, newest first' }), pagination },
         { description: 'A page of transactions' },
       ),
       ...WALLET_REFUSALS,

@@ -161,7 +161,7 @@ function stateOf(row: WalletRow): string {
 const MAX_LISTED = 500;
 const slotOrNull = (description: string) => orNull(slot(description));
 
-const walletReply = Type.Object(
+export const walletReply = Type.Object(
   {
     address: address('The wallet'),
     state: text('State, as text for people', 'complete, current'),

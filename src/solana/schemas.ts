@@ -64,7 +64,7 @@ export const time = (description: string): TString =>
 
 export const flag = (description: string, example = false) => Type.Boolean({ description, examples: [example] });
 
-export const oneOf = <T extends string>(values: readonly T[], description: string, example: T = values[0] as T) =>
+export const oneOf = <const T extends string>(values: readonly T[], description: string, example: T = values[0] as T) =>
   Type.Unsafe<T>({ type: 'string', enum: [...values], description, examples: [example] });
 
 export const orNull = <S extends TSchema>(schema: S, options: SchemaOptions = {}): TUnion<[S, TNull]> =>

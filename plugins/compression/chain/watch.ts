@@ -143,7 +143,7 @@ export function createTreeCheck(store: Store, declared: readonly DeclaredTree[])
 
 const MAX_TREES = 1_000;
 
-const treeState = Type.Object(
+export const treeState = Type.Object(
   {
     tree: s.address('The tree', LIGHT_STATE_TREE),
     queue: s.orNull(s.address('Its queue', LIGHT_STATE_QUEUE)),

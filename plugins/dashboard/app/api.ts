@@ -1,6 +1,7 @@
 /**
  * Calls of the dashboard's routes, with what they return. Times are unix milliseconds unless they are texts. What a route of the dashboard
- * answers has the type of the code that answers; of what it passes on from other plugins, the members that the pages show stand here.
+ * answers has the type of the code that answers; of what it passes on from other plugins, the members that the pages show stand here
+ * (`test/repository/page-types.test.ts` compares them with the schemas of the routes).
  */
 
 import type { BudgetUse, ProjectView, UsageDay } from '../../../src/ports/access.ts';
@@ -268,7 +269,7 @@ export interface ShownDelivery {
   readonly status: DeliveryState;
   readonly signature: string;
   readonly slot: number;
-  readonly type: string | null;
+  readonly type?: string | null;
   readonly createdAt: string;
   readonly nextAttemptAt: string | null;
   readonly reason: string | null;
@@ -287,6 +288,11 @@ export interface DeliveryPage {
   readonly pagination: { readonly hasMore: boolean; readonly nextCursor: string | null };
 }
 
+/** A range of slots and how far it is filled. */
+export interface FilledRange extends Pick<ChainGap, 'fromSlot' | 'toSlot' | 'filledTo'> {
+  readonly status: string;
+}
+
 export interface Tree {
   readonly tree: string;
   readonly type: number;
@@ -295,7 +301,7 @@ export interface Tree {
   readonly reason: string | null;
   readonly lag: number | null;
   /** The range of slots that is read again for it. */
-  readonly reading: Pick<ChainGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'> | null;
+  readonly reading: FilledRange | null;
 }
 
 export interface Wallet {

@@ -1,5 +1,14 @@
 import { useMemo, useState } from 'preact/hooks';
-import { type ChainGap, get, type PluginView, type Setting, type ShownAudit, type Tree, type Wallet } from './api.ts';
+import {
+  type ChainGap,
+  type FilledRange,
+  get,
+  type PluginView,
+  type Setting,
+  type ShownAudit,
+  type Tree,
+  type Wallet,
+} from './api.ts';
 import { number, utc } from './format.ts';
 import { href, useWorld } from './place.ts';
 import {
@@ -196,8 +205,6 @@ const GAP_REASONS: Readonly<Record<string, string>> = {
   skipped: 'a plugin failed',
 };
 const GAP_TONES: Readonly<Record<string, Tone>> = { open: 'warn', filling: 'info', filled: 'good' };
-
-type FilledRange = Pick<ChainGap, 'fromSlot' | 'toSlot' | 'filledTo' | 'status'>;
 
 function Filled({ gap, of }: { gap: FilledRange; of: string }) {
   const part = progressOf(gap);

@@ -169,7 +169,7 @@ const nftRow = Type.Object(
   { title: 'Nft', description: 'An NFT of the wallet' },
 );
 
-const balancesReply = Type.Object(
+export const balancesReply = Type.Object(
   {
     balances: Type.Array(balanceRow, { description: 'SOL first, then tokens by value' }),
     nfts: Type.Optional(Type.Array(nftRow, { description: 'Only with showNfts' })),

@@ -71,6 +71,15 @@ function oneRoute({ context, queue }: HealthRouteParts): Route {
 
 const MAX_FAILING = 50;
 
+export const failingReply = Type.Object({
+  webhookID,
+  project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
+  name: orNull(text('Name for people', 'Deposits')),
+  host: text('Host of the receiver; the rest of its address may contain a secret', 'example.org'),
+  succeeded: count('Successful attempts of the last hour', 0),
+  failed: count('Failed attempts of the last hour', 12),
+});
+
 function failingRoute({ context }: HealthRouteParts): Route {
   return defineRoute({
     tag: COMMON.tag,
@@ -82,17 +91,7 @@ function failingRoute({ context }: HealthRouteParts): Route {
     replies: {
       200: Type.Object(
         {
-          webhooks: Type.Array(
-            Type.Object({
-              webhookID,
-              project: text('Project that owns it', 'b5a3e1c2-7d64-4c0a-9e39-2f1f5a0d8c11'),
-              name: orNull(text('Name for people', 'Deposits')),
-              host: text('Host of the receiver; the rest of its address may contain a secret', 'example.org'),
-              succeeded: count('Successful attempts of the last hour', 0),
-              failed: count('Failed attempts of the last hour', 12),
-            }),
-            { description: 'Failing webhooks' },
-          ),
+          webhooks: Type.Array(failingReply, { description: 'Failing webhooks' }),
         },
         { description: 'Webhooks whose attempts of the last hour mostly failed' },
       ),
