@@ -1,7 +1,7 @@
 import type { CommandDescription } from '../../src/plugin/host.ts';
 
 /** Port of `compression snapshot serve`. */
-export const DEFAULT_PORT = 8825;
+export const SNAPSHOT_PORT = 8825;
 
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
 const DIR_OPTION = { flags: '--dir <folder>', description: 'folder; default compression.snapshotDir' };
@@ -31,7 +31,7 @@ export const COMPRESSION_COMMANDS = {
     options: [
       DIR_OPTION,
       { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
-      { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
+      { flags: '--port <number>', description: `port; default ${SNAPSHOT_PORT}; 0 = any free one` },
       JSON_OPTION,
     ],
   },

@@ -2,7 +2,7 @@ import type { CommandDescription } from '../../src/plugin/host.ts';
 import { REPLAYED_HOURS, RESEND_STATUSES, WEBHOOK_TYPES } from './model.ts';
 
 /** Port of `webhooks listen`. */
-export const DEFAULT_PORT = 9_900;
+export const LISTEN_PORT = 9_900;
 /** Earlier deliveries that `webhooks tail` shows. */
 export const DEFAULT_LINES = 10;
 
@@ -86,7 +86,7 @@ export const WEBHOOK_COMMANDS = {
     summary: 'run a local receiver that prints requests and verifies their signatures until interrupted',
     options: [
       { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
-      { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
+      { flags: '--port <number>', description: `port; default ${LISTEN_PORT}; 0 = any free one` },
       { flags: '--secret <whsec>', description: 'verify with this secret; default: those of the store' },
       { flags: '--forward <url>', description: 'forward each request and return the response' },
       { flags: '--count <number>', description: 'exit after this many requests' },

@@ -7,7 +7,7 @@ import type { Clock } from '../../src/ports/clock.ts';
 import type { ParsedTransactions } from '../../src/ports/parsed-transactions.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { BodyBuilder } from './bodies.ts';
-import { DEFAULT_LINES, DEFAULT_PORT, WEBHOOK_COMMANDS } from './command-list.ts';
+import { DEFAULT_LINES, LISTEN_PORT, WEBHOOK_COMMANDS } from './command-list.ts';
 import type { DeliveryQueue } from './delivery/queue.ts';
 import { type Recovered, resendChoice, resendDeliveries, resendDelivery } from './delivery/resend.ts';
 import type { SendDelivery } from './delivery/send.ts';
@@ -143,7 +143,7 @@ function listenCommand({ context }: WebhookCommandParts): Command {
       interrupted.signal.addEventListener('abort', () => finish());
       const listener = await startListener({
         host: textOption(options, 'host') ?? '127.0.0.1',
-        port: integerOf(options, 'port', { min: 0, max: 65_535 }) ?? DEFAULT_PORT,
+        port: integerOf(options, 'port', { min: 0, max: 65_535 }) ?? LISTEN_PORT,
         ...(forward === undefined ? {} : { forward }),
         secretsOf,
         nowMs: () => context.clock.now(),

@@ -73,7 +73,7 @@ export const rowKey = (kind: string, key: Uint8Array): string => kind + latin1(k
 export const signatureName = (signature: Uint8Array): string => SIGNATURE_ROWS + latin1(signature.subarray(0, 8));
 
 /** The rows of signatures, which sort behind all others. */
-export function signaturesOf({ names, rows }: BlockRows): BlockRows {
+export function signatureRowsOf({ names, rows }: BlockRows): BlockRows {
   let [from, to] = [0, names.length];
   while (from < to) {
     const middle = (from + to) >>> 1;

@@ -3,6 +3,7 @@ import { type RawBuilder, type SqlBool, sql } from 'kysely';
 import { decode, encode32 } from '../../../src/lib/base58.ts';
 import { JsonText, type Store } from '../../../src/plugin/plugin.ts';
 import { keysQuery, packedRows, rawQuery } from '../../../src/ports/raw-query.ts';
+import { orNull } from '../../../src/solana/schemas.ts';
 import { type CompressionDb, readAtOneSlot, type ValueAtSlot } from '../store/tables.ts';
 import {
   after,
@@ -24,10 +25,9 @@ import { createGather } from './path-reader.ts';
 import {
   accountSchema,
   type ByBytes,
-  byBytes,
   distinctBytes,
   type FullAccount,
-  orNull,
+  indexByBytes,
   pageSchema,
   type RecordRow,
   type RecordVersion,
@@ -111,7 +111,7 @@ function createAccountFinder(store: Store, version: RecordVersion): AccountFinde
   async function many(column: Column, keys: readonly Uint8Array[]): Promise<ValueAtSlot<ByBytes<RecordRow>>> {
     const { slot, value } = seenRows(packed, await queries[column](store.read, distinctBytes(keys)));
     // The address is set, because rows were selected by it.
-    return { slot, value: byBytes(value, (row) => row[column]!) };
+    return { slot, value: indexByBytes(value, (row) => row[column]!) };
   }
 
   const oneBy = (column: Column): FindOne =>
@@ -412,5 +412,5 @@ export async function findAccounts(db: CompressionDb, hashes: readonly Uint8Arra
       : await selectAccounts(db)
           .where('a.hash', 'in', [...hashes])
           .execute();
-  return byBytes(rows, ({ hash }) => hash);
+  return indexByBytes(rows, ({ hash }) => hash);
 }

@@ -10,7 +10,7 @@ import type { PathPages } from '../trees/page-book.ts';
 import type { NewTree } from '../trees/tree-book.ts';
 import { invalid, recordNotFound } from './fields.ts';
 import { type PathReader, requireProvable } from './path-reader.ts';
-import { type ByBytes, byBytes, distinctBytes } from './records.ts';
+import { type ByBytes, distinctBytes, indexByBytes } from './records.ts';
 
 export interface AskedAddress {
   readonly address: Uint8Array;
@@ -40,7 +40,7 @@ export async function pathsOfAddresses(
 ): Promise<readonly AddressPath[]> {
   for (const { address } of asked) requireInRange(address);
   const keys = distinctBytes(asked.map(({ tree }) => tree));
-  const seen = byBytes(
+  const seen = indexByBytes(
     keys.length === 0 ? [] : await db.selectFrom('compression_trees').selectAll().where('key', 'in', keys).execute(),
     ({ key }) => key,
   );
@@ -53,7 +53,7 @@ export async function pathsOfAddresses(
       tree === undefined
         ? inUnseenTree(parts.unseen.find(key), addresses)
         : await inTree(db, parts.reader, tree, addresses);
-    const byAddress = byBytes(found, ({ address }) => address);
+    const byAddress = indexByBytes(found, ({ address }) => address);
     for (const one of mine) {
       const path = byAddress.get(one.address);
       if (path !== undefined) paths.set(one, path);
@@ -182,7 +182,7 @@ export interface UnseenTrees {
 const NO_ID = -1;
 
 export function createUnseenTrees(known: readonly NewTree[], hashing: Hashing): UnseenTrees {
-  const trees: ByBytes<NewTree> = byBytes(known, ({ key }) => key);
+  const trees: ByBytes<NewTree> = indexByBytes(known, ({ key }) => key);
   const made = new Map<NewTree, UnseenTree>();
   return {
     find(key) {

@@ -17,7 +17,7 @@ import {
   readTreePages,
 } from '../trees/page-book.ts';
 import { withheld } from './fields.ts';
-import { type ByBytes, byBytes } from './records.ts';
+import { type ByBytes, indexByBytes } from './records.ts';
 
 /** A stored page differs from what was written. */
 class DamagedPage extends Error {
@@ -330,7 +330,7 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
     const paths = await pathsOf(db, provable);
     if (paths === null) return null;
     const pages = new Map(provable.map((place, i) => [place, paths[i] ?? []]));
-    const leaves = byBytes(
+    const leaves = indexByBytes(
       places.map((place) => ({ ...place, pages: pages.get(place) ?? [] })),
       ({ hash }) => hash,
     );

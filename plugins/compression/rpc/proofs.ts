@@ -37,9 +37,9 @@ import {
 } from './path-reader.ts';
 import {
   type ByBytes,
-  byBytes,
   distinctBytes,
   index,
+  indexByBytes,
   key,
   type RecordVersion,
   treeContext,
@@ -281,7 +281,7 @@ export async function pathsOfAccounts(
     .map((account, i) => ({ account, pages: pages[i] ?? [] }))
     .filter(({ account, pages }) => isLeaf(pages, account.leaf_index, account.hash));
   if (paths.length < expected) throw noLeaves(paths.length, expected);
-  return byBytes(paths, ({ account }) => account.hash);
+  return indexByBytes(paths, ({ account }) => account.hash);
 }
 
 /** Both counts are of distinct hashes. */

@@ -3,13 +3,13 @@ import { Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { HASH_BYTES, offsetOf, pageAddressOf, pageKey, pathPages } from '../../../src/solana/merkle/path.ts';
+import { orNull } from '../../../src/solana/schemas.ts';
 import type { CompressedAccountRow, CompressionDb, TreeRow } from '../store/tables.ts';
 import { type Hashing, hashChains } from '../trees/hashing.ts';
 import { leafOf, type PageNodes, type PathPages } from '../trees/page-book.ts';
 import { type LowElement, lowElements, type UnseenTree } from './address-paths.ts';
 import { integer, invalid, objectOf, optional, type ParamField } from './fields.ts';
 import type { PathReader } from './path-reader.ts';
-import { orNull } from './records.ts';
 
 type Element = Pick<CompressedAccountRow, 'hash' | 'leaf_index' | 'nullifier' | 'nullifier_index' | 'tx_hash'>;
 

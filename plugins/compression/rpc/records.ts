@@ -3,7 +3,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { PackedRows } from '../../../src/ports/raw-query.ts';
 import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
-import { EXAMPLES } from '../../../src/solana/schemas.ts';
+import { EXAMPLES, orNull } from '../../../src/solana/schemas.ts';
 import {
   type CompressedAccountRow,
   type CompressionDb,
@@ -296,7 +296,6 @@ const exampleKey = (description: string): string => {
 };
 export const u64 = (description: string): TSchema =>
   Type.Integer({ minimum: 0, description: `${description}; up to 2^64 - 1, bare digits`, examples: [1_000_000] });
-export const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
 const slot = (description: string): TSchema => Type.Integer({ minimum: 0, description, examples: [381_204_511] });
 
 const treeContextSchema = () => ({
@@ -405,7 +404,7 @@ export interface ByBytes<T> {
   get(key: Uint8Array): T | undefined;
 }
 
-export function byBytes<T>(rows: readonly T[], keyOf: (row: T) => Uint8Array): ByBytes<T> {
+export function indexByBytes<T>(rows: readonly T[], keyOf: (row: T) => Uint8Array): ByBytes<T> {
   const map = new Map(rows.map((row) => [latin1Key(keyOf(row)), row]));
   return { get: (key) => map.get(latin1Key(key)) };
 }

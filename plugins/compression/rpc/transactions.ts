@@ -14,6 +14,7 @@ import {
 import { createProgramFinder } from '../../../src/solana/compression/instructions.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { LIGHT_TOKEN_PROGRAM } from '../../../src/solana/programs.ts';
+import { orNull } from '../../../src/solana/schemas.ts';
 import { type CompressionDb, readAtOneSlot, SUBJECT, type TreeRow, u64Bytes } from '../store/tables.ts';
 import { findAccounts } from './accounts.ts';
 import {
@@ -32,12 +33,11 @@ import { compressionMethod, type MethodFactory, plainMethod } from './method.ts'
 import {
   accountRecord,
   accountSchema,
-  byBytes,
   distinctBytes,
   type FullAccount,
+  indexByBytes,
   key,
   NO_KEY,
-  orNull,
   pageSchema,
   type RecordedAccount,
   type RecordedTokens,
@@ -142,8 +142,8 @@ async function openedAccounts(
 ): Promise<OpenedAccount[]> {
   const keys = distinctBytes(outputs.map(({ treeOrQueue }) => treeOrQueue));
   const trees = await treesOf(db, keys);
-  const byKey = byBytes(trees, ({ key }) => key);
-  const byQueue = byBytes(
+  const byKey = indexByBytes(trees, ({ key }) => key);
+  const byQueue = indexByBytes(
     trees.filter(({ queue }) => queue !== null),
     ({ queue, key }) => queue ?? key,
   );
@@ -151,7 +151,7 @@ async function openedAccounts(
     db,
     trees.flatMap(({ next_tree: next }) => (next === null ? [] : [next])),
   );
-  const nextByKey = byBytes(nexts, ({ key }) => key);
+  const nextByKey = indexByBytes(nexts, ({ key }) => key);
   const tokenProgram = decode32(LIGHT_TOKEN_PROGRAM)!;
   return outputs.map((output) => {
     const tree = byKey.get(output.treeOrQueue) ?? byQueue.get(output.treeOrQueue) ?? ownTree(output);
@@ -223,7 +223,7 @@ async function closedAccounts(
     const names = missing.slice(0, MAX_NAMED).map((hash) => encode32(hash));
     throw unavailable(`${missing.length} closed accounts of the transaction are not indexed: ${names.join(', ')}`);
   }
-  const tokens = byBytes(
+  const tokens = indexByBytes(
     await db.selectFrom('compression_token_accounts').selectAll().where('hash', 'in', hashes).execute(),
     ({ hash }) => hash,
   );

@@ -2,6 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling, HASH_BYTES } from '../../../src/solana/merkle/path.ts';
+import { orNull } from '../../../src/solana/schemas.ts';
 import type { CompressionDb, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import type { PathPages } from '../trees/page-book.ts';
@@ -20,7 +21,7 @@ import {
   provenAtOneSlot,
 } from './proofs.ts';
 import { type AccountToProve, type AddressToProve, type Prover, proofRequest } from './prover.ts';
-import { byBytes, distinctBytes, key, merkleContext, merkleContextSchema, NO_KEY, orNull } from './records.ts';
+import { distinctBytes, indexByBytes, key, merkleContext, merkleContextSchema, NO_KEY } from './records.ts';
 
 /** getValidityProof: lists of proven values, accounts first, then addresses. */
 export const getValidityProof = (parts: ValidityParts): RpcMethod =>
@@ -175,7 +176,7 @@ async function prepareV2(
 /** Errors: -32602 when one is unknown or spent, -32603 for a tree whose proofs are withheld. */
 async function unspentAccounts(db: CompressionDb, hashes: readonly Uint8Array[]) {
   const rows = await findProvable(db, hashes);
-  const accounts = byBytes(
+  const accounts = indexByBytes(
     rows.filter(({ spent }) => spent === 0),
     ({ hash }) => hash,
   );
@@ -225,7 +226,7 @@ async function nextTrees(
     keys.length === 0
       ? []
       : await db.selectFrom('compression_trees').select(['key', 'type', 'queue']).where('key', 'in', keys).execute();
-  const byKey = byBytes(rows, ({ key }) => key);
+  const byKey = indexByBytes(rows, ({ key }) => key);
   return (key) => {
     const row = key === null ? undefined : byKey.get(key);
     return { next_type: row?.type ?? null, next_queue: row?.queue ?? null };

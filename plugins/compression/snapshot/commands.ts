@@ -20,7 +20,7 @@ import {
 import type { GapRecords } from '../../../src/ports/following.ts';
 import { callPeer } from '../../../src/runtime/call-peer.ts';
 import { addressesOf } from '../chain/repair.ts';
-import { COMPRESSION_COMMANDS, DEFAULT_PORT } from '../command-list.ts';
+import { COMPRESSION_COMMANDS, SNAPSHOT_PORT } from '../command-list.ts';
 import type { CompressionConfig } from '../config.ts';
 import type { CompressionDb } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
@@ -124,7 +124,7 @@ function serveCommand(parts: SnapshotCommandParts): Command {
     ...COMPRESSION_COMMANDS.serve,
     async run(options, io) {
       const { host, port } = options;
-      const number = typeof port === 'string' ? Number(port) : DEFAULT_PORT;
+      const number = typeof port === 'string' ? Number(port) : SNAPSHOT_PORT;
       if (!Number.isInteger(number) || number < 0 || number > 65_535)
         throw usage('--port must be a number up to 65535');
       const server = await serveSnapshots(folderOf(parts, options), {

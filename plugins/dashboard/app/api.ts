@@ -277,7 +277,7 @@ export interface ShownDelivery {
   readonly body?: unknown;
 }
 
-export interface DeliveryPage {
+export interface ListedDeliveries {
   readonly data: readonly ShownDelivery[];
   readonly missed: readonly {
     readonly fromSlot: number;

@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'preact/hooks';
 import {
   type Choices,
-  type DeliveryPage as Deliveries,
   type DeliveryState,
   get,
   type HookHealth,
   hookCall,
+  type ListedDeliveries,
   type Project,
   type ShownAttempt,
   type ShownDelivery,
@@ -105,7 +105,7 @@ export function DeliveriesPage({
   if (signature !== '') search.set('signature', signature);
   if (cursor !== '') search.set('cursor', cursor);
   const deliveries = useLoad(
-    () => hookCall<Deliveries>(project.id, 'GET', `/${hookId}/deliveries?${search}`),
+    () => hookCall<ListedDeliveries>(project.id, 'GET', `/${hookId}/deliveries?${search}`),
     [hookId, String(search)],
     WATCH_MS,
   );

@@ -22,7 +22,7 @@ import { amount, capital, dollars, foreign, middle, number, units } from './form
 import { Image } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import { Plot } from './plot.tsx';
-import { TransactionView, WhatItDid } from './transaction.tsx';
+import { TransactionPage, WhatItDid } from './transaction.tsx';
 import {
   AddressLink,
   Badge,
@@ -80,7 +80,7 @@ export function LookUpPage({ address, ...props }: Omit<PageProps, 'address'> & {
       ) : ADDRESS.test(address) ? (
         <FoundPage {...props} address={address} />
       ) : SIGNATURE.test(address) ? (
-        <TransactionView project={project} signature={address} />
+        <TransactionPage project={project} signature={address} />
       ) : (
         <Card>
           <Empty title="This is neither an address nor a signature">{`${NEITHER}.`}</Empty>

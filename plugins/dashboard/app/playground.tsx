@@ -2,10 +2,10 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import {
-  type DeliveryPage,
   type ForkAnswer,
   get,
   hookCall,
+  type ListedDeliveries,
   lookUp,
   type Paid,
   type PlaygroundView,
@@ -324,7 +324,7 @@ function Deliveries({ project, payment: { signature } }: { project: Project; pay
       const hooks = await hookCall<readonly ShownWebhook[]>(project.id, 'GET', '');
       const of = async (hook: ShownWebhook) => {
         const path = `/${hook.webhookID}/deliveries?signature=${signature}`;
-        const { data } = await hookCall<DeliveryPage>(project.id, 'GET', path);
+        const { data } = await hookCall<ListedDeliveries>(project.id, 'GET', path);
         return data.map((delivery) => ({ hook, delivery }));
       };
       return (await Promise.all(hooks.slice(0, MAX_HOOKS).map(of))).flat();

@@ -28,7 +28,7 @@ const SHOWN_CALLS = 3;
 /** A transaction with more shows the names of its instructions alone at first. */
 const OPEN_INSTRUCTIONS = 8;
 
-export function TransactionView({ project, signature }: { project: Project; signature: string }) {
+export function TransactionPage({ project, signature }: { project: Project; signature: string }) {
   const loaded = useLoad(
     () => lookUp<readonly TransactionAnswer[]>(project.id, { what: 'transaction', signature }),
     [project.id, signature],

@@ -1,4 +1,4 @@
-import { type BlockRows, signaturesOf } from '../rows.ts';
+import { type BlockRows, signatureRowsOf } from '../rows.ts';
 import { hasBlock } from '../run.ts';
 import type { IndexedBlocks, IndexState } from './state.ts';
 
@@ -56,7 +56,7 @@ export function createCoverage(state: IndexState, { blocks, hasAddresses, isWrit
   }
 
   function put(slot: number, hash: number, all: BlockRows): void {
-    const rows = hasAddresses ? all : signaturesOf(all);
+    const rows = hasAddresses ? all : signatureRowsOf(all);
     state.tail.set(slot, { hash, rows, count: rows.rows.reduce((sum, list) => sum + list.length, 0) });
   }
 
