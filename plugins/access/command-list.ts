@@ -25,7 +25,7 @@ export const PROJECT_COMMANDS = {
   },
   list: {
     path: ['projects', 'list'],
-    summary: 'list the projects',
+    summary: 'list the projects and what they used in the last seven days',
     options: [{ flags: '--all', description: 'also deleted projects, of which only the usage remains' }, JSON_OPTION],
   },
   show: {

@@ -25,12 +25,12 @@ import {
   type Wallets,
 } from './projects.ts';
 import type { ProjectRow } from './tables.ts';
-import { readUsage, type UsageRecord, usageRecord } from './usage.ts';
+import { RECENT_DAYS, readRecentUse, readUsage, type UsageRecord, usageRecord } from './usage.ts';
 
 export function projectCommands(parts: AccessCommandParts): Command[] {
   return [
     createProjectCommand(parts),
-    listProjectsCommand(),
+    listProjectsCommand(parts),
     showCommand(parts),
     setPlanCommand(parts),
     grantCommand(parts),
@@ -57,21 +57,27 @@ function createProjectCommand({ projects, defaultPlan }: AccessCommandParts): Co
   };
 }
 
-function listProjectsCommand(): Command {
+function listProjectsCommand({ clock }: AccessCommandParts): Command {
   return {
     ...PROJECT_COMMANDS.list,
     async run(options, io) {
       const rows = await listProjects(io.store, { withDeleted: options['all'] === true });
+      const uses = await readRecentUse(io.store.read, clock.now());
       if (options['json'] === true) {
-        io.json(rows.map(view));
+        io.json(rows.map((row) => ({ ...view(row), recentUse: uses.get(row.id) ?? null })));
         return;
       }
       if (rows.length === 0) {
         io.line('no projects');
         return;
       }
-      const cells = rows.map((row) => [row.id, row.plan, projectState(row), timeText(row.created_at), row.name]);
-      for (const line of tableLines(['ID', 'PLAN', 'STATE', 'CREATED (UTC)', 'NAME'], cells)) io.line(line);
+      const cells = rows.map((row) => {
+        const use = uses.get(row.id);
+        const used = [use?.requests ?? 0, use?.lastDay ?? '-'];
+        return [row.id, row.plan, projectState(row), ...used, timeText(row.created_at), row.name];
+      });
+      const head = ['ID', 'PLAN', 'STATE', `REQUESTS ${RECENT_DAYS} D`, 'LAST USE', 'CREATED (UTC)', 'NAME'];
+      for (const line of tableLines(head, cells)) io.line(line);
     },
   };
 }
@@ -321,7 +327,11 @@ function createKeyCommand({ keys, clock }: AccessCommandParts): Command {
       );
       const { key, id, projectId, expiresAt } = made;
       if (options['json'] === true) io.json({ key, id, project: projectId, expiresAt });
-      else io.line(`key ${key}\nIt is shown only once. To revoke it: ${io.program} keys revoke --id ${id}`);
+      // Key and id look alike, so the id is not beside the key.
+      else
+        io.line(
+          `key ${key}\nIt is shown only once. ${io.program} keys list shows its id, which revoke and rotate ask for.`,
+        );
     },
   };
 }

@@ -21,7 +21,7 @@ import type { Meter } from './meter.ts';
 import type { Plans } from './plans.ts';
 import { findProjectRow, listProjects, type Projects } from './projects.ts';
 import { type ProjectRow, tables } from './tables.ts';
-import { readUsage, usageRecord } from './usage.ts';
+import { readRecentUse, readUsage, usageRecord } from './usage.ts';
 import { countCall } from './write-batch.ts';
 
 export interface AdminParts {
@@ -64,6 +64,10 @@ export function createAdmin({ store, clock, plans, projects, keys, meter }: Admi
     planNames: () => plans().names,
     permissionNames: () => PERMISSIONS,
     projects: async () => (await listProjects(store)).map(projectView),
+    async recentUse(projectId) {
+      await meter.flush();
+      return await readRecentUse(store.read, clock.now(), projectId ?? undefined);
+    },
     createProject: async ({ name, plan }) =>
       projectView(await store.write((tx) => projects.create(tx, { name, plan }))),
     changeProject: async (id, change) => projectView(await store.write((tx) => projects.change(tx, id, change))),

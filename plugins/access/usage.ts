@@ -8,6 +8,7 @@ import {
   type Route,
   type Store,
 } from '../../src/plugin/plugin.ts';
+import type { ProjectUse } from '../../src/ports/access.ts';
 import type { Queries } from '../../src/ports/store.ts';
 import { count, orNull, text } from '../../src/solana/schemas.ts';
 import { billingDayOf, type Cycle, cycleOf, rounded, toMicro } from './account.ts';
@@ -177,6 +178,30 @@ export async function readUsage(
     prepaidLeft: toMicro(first.prepaid_granted, 0) - toMicro(first.prepaid_used, first.prepaid_used_micro),
     products,
   };
+}
+
+/** Days that count as recent, today (UTC) included. */
+export const RECENT_DAYS = 7;
+
+/** Written use of each project in the last days; a project without any is absent. `projectId`: only of this one. */
+export async function readRecentUse(
+  read: Queries,
+  nowMs: number,
+  projectId?: string,
+): Promise<ReadonlyMap<string, ProjectUse>> {
+  const first = new Date(nowMs - (RECENT_DAYS - 1) * 86_400_000).toISOString().slice(0, 10);
+  // From the projects, so that the days of each are found by the primary key and not all days are read.
+  const rows = await tables(read)
+    .selectFrom('projects')
+    .innerJoin('usage_days', (join) =>
+      join.onRef('usage_days.project_id', '=', 'projects.id').on('usage_days.day', '>=', first),
+    )
+    .select(['projects.id'])
+    .select((is) => [is.fn.max('usage_days.day').as('last'), is.fn.sum('usage_days.requests').as('requests')])
+    .$if(projectId !== undefined, (query) => query.where('projects.id', '=', projectId ?? ''))
+    .groupBy('projects.id')
+    .execute();
+  return new Map(rows.map(({ id, last, requests }) => [id, { lastDay: last, requests: Number(requests) }]));
 }
 
 export interface UsageRouteParts {

@@ -1,9 +1,18 @@
-import { type Static, Type } from '@sinclair/typebox';
+import { type Static, type TSchema, Type } from '@sinclair/typebox';
 import { reloadable } from '../../src/lib/reloadable.ts';
 
 const closed = { additionalProperties: false } as const;
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
+
+const nullable = <Schema extends TSchema>(schema: Schema, description: string) =>
+  Type.Union([schema, Type.Null()], { default: null, description });
+const people = (who: string) =>
+  Type.Array(Type.String({ pattern: '^((\\*|[^\\s@*]+)@[A-Za-z0-9.-]+|(sub|group):.{1,255})$', maxLength: 320 }), {
+    default: [],
+    maxItems: 1_000,
+    description: `${who}: verified e-mail addresses, *@DOMAIN, group:NAME, or sub:ID`,
+  });
 
 export const dashboardConfig = Type.Object(
   {
@@ -12,6 +21,37 @@ export const dashboardConfig = Type.Object(
       description:
         'token with which operators log in, at least 16 characters; null = the token shown by the first start without a configuration file, or created by `dashboard renew-token`',
     }),
+    oidc: Type.Object(
+      {
+        issuer: nullable(
+          Type.String({ format: 'http-url' }),
+          'address of the identity provider, as it names itself; https, or http on this host; null = none',
+        ),
+        clientId: nullable(Type.String({ minLength: 1, maxLength: 512 }), 'id of the dashboard at the provider'),
+        clientSecret: Type.Union([Type.String({ minLength: 1, maxLength: 4_096, secret: true }), Type.Null()], {
+          default: null,
+          description: 'secret of the dashboard at the provider',
+        }),
+        publicUrl: nullable(
+          Type.String({ format: 'http-url' }),
+          'address of the admin listener as browsers see it; the provider has to allow /dashboard/api/oidc/callback below it',
+        ),
+        scope: Type.String({ minLength: 6, maxLength: 512, default: 'openid email', description: 'what is asked for' }),
+        groupsClaim: Type.String({
+          minLength: 1,
+          maxLength: 128,
+          default: 'groups',
+          description: 'member of the ID token that lists the groups of a person',
+        }),
+        operators: people('who may do everything'),
+        viewers: people('who may look at everything'),
+      },
+      {
+        ...closed,
+        default: {},
+        description: 'log-in of operators by an identity provider (OpenID Connect); needs the package openid-client',
+      },
+    ),
     secureCookie: Type.Boolean({
       default: false,
       description:
@@ -45,6 +85,11 @@ export type DashboardConfig = Static<typeof dashboardConfig>;
 
 /** Coded errors of this plugin. */
 export const DASHBOARD_ERRORS = {
+  DASHBOARD_OIDC: 'operators cannot log in by dashboard.oidc',
   DASHBOARD_PAGES_MISSING: 'the files of the pages are not where the program was installed',
+  DASHBOARD_BAD_OPERATOR:
+    'the name of an operator has 1 to 64 of the characters a-z, 0-9, dot, dash and underscore, and its role is operator or viewer; at most 1,000 operators',
+  DASHBOARD_OPERATOR_EXISTS: 'there is an operator with this name: delete it first to give it another token or role',
+  DASHBOARD_UNKNOWN_OPERATOR: 'there is no operator with this name',
   DASHBOARD_TOKEN_CONFIGURED: 'operators log in with dashboard.operatorToken of the configuration: change it there',
 } as const;

@@ -4,7 +4,7 @@ import { kernelView, operatorBootstrap } from '../../src/ports/daemon-view.ts';
 import { kernelGaps } from '../../src/ports/following.ts';
 import { kernelApiPeers } from '../../src/ports/processes.ts';
 import { offChainDocuments } from '../../src/ports/tokens.ts';
-import { renewTokenCommand } from './command-list.ts';
+import { OPERATOR_COMMANDS, renewTokenCommand } from './command-list.ts';
 import { dashboardConfig } from './config.ts';
 
 export default defineHostPlugin({
@@ -14,7 +14,7 @@ export default defineHostPlugin({
   config: dashboardConfig,
   uses: [accessAdmin, accessRemoval, kernelApiPeers, kernelGaps, kernelView, offChainDocuments],
   offers: [operatorBootstrap],
-  commands: [renewTokenCommand],
+  commands: [renewTokenCommand, ...Object.values(OPERATOR_COMMANDS)],
   migrations: async () => (await import('./store.ts')).migrations,
   provision: async (ctx) => (await import('./plugin.ts')).provision(ctx),
 });

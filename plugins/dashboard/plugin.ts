@@ -1,25 +1,28 @@
-import { EXIT } from '../../src/lib/coded-error.ts';
 import { lazy } from '../../src/lib/lazy.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
 import type { HostContext } from '../../src/plugin/host.ts';
-import { type ChainId, type Clock, CodedError, type Command, type Random } from '../../src/plugin/plugin.ts';
+import type { ChainId } from '../../src/plugin/plugin.ts';
 import { type AccessAdmin, accessAdmin, accessRemoval } from '../../src/ports/access.ts';
 import { type DaemonView, kernelView, operatorBootstrap } from '../../src/ports/daemon-view.ts';
 import { kernelGaps } from '../../src/ports/following.ts';
 import { kernelApiPeers } from '../../src/ports/processes.ts';
 import { offChainDocuments } from '../../src/ports/tokens.ts';
-import { renewTokenCommand } from './command-list.ts';
-import { DASHBOARD_ERRORS, type DashboardConfig } from './config.ts';
+import { dashboardCommands } from './commands.ts';
+import type { DashboardConfig } from './config.ts';
+import { createOperators } from './operators.ts';
 import { createRecentRequests } from './requests.ts';
 import type { PageContext } from './routes/common.ts';
 import { loginRoutes } from './routes/login.ts';
 import { lookUpRoutes } from './routes/look-up.ts';
 import { createLive, operationRoutes } from './routes/operation.ts';
+import { operatorRoutes } from './routes/operators.ts';
 import { arePagesBuilt, pageRoutes, readPageFiles } from './routes/pages.ts';
 import { createPlayground } from './routes/playground.ts';
 import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
+import { singleSignOnRoutes } from './routes/single-sign-on.ts';
 import { createSampler, withOtherThreads } from './series.ts';
-import { CHANGE_PACE, createGuard, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
+import { CHANGE_PACE, createGuard, createLoginBrake, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
+import { createSingleSignOn } from './single-sign-on.ts';
 import {
   createAuditLog,
   createOperatorToken,
@@ -27,7 +30,6 @@ import {
   createStandings,
   dropSecret,
   type OperatorToken,
-  renewOperatorToken,
 } from './store.ts';
 
 const CHAINS: readonly ChainId[] = ['main', 'devnet'];
@@ -64,7 +66,11 @@ interface PageParts {
 
 function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, operatorToken, source }: PageParts): void {
   const { clock, config, log, random, store } = ctx;
-  const standings = createStandings(store, config.operatorToken !== null);
+  const sso = createSingleSignOn(config);
+  const standings = createStandings(store, {
+    isTokenConfigured: config.operatorToken !== null,
+    hasProvider: sso !== null,
+  });
   const rights = createRightsWatch<string>({
     clock,
     everyMs: LOOK_MS,
@@ -87,6 +93,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     isLocalChain: () => ctx.chain('main')?.status().kind === 'local',
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,
+    operators: createOperators(store, clock, random),
     requests,
     budgets: async (project) => {
       const threads = { store, clock, source, intervalMs: config.sampleIntervalMs };
@@ -101,12 +108,15 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
       ctx.hints.publish(STANDINGS, {});
     },
   };
+  const brake = createLoginBrake(clock, () => config.loginFailuresPerMinute);
   const live = createLive(context, ctx);
   const playground = createPlayground(context, { chain: ctx.chain('main'), random });
   const pages = lazy(readPageFiles);
   const routes = [
     ...pageRoutes(pages),
-    ...loginRoutes(context),
+    ...loginRoutes(context, brake),
+    ...singleSignOnRoutes(context, sso, brake),
+    ...operatorRoutes(context),
     ...projectRoutes(context),
     ...keyRoutes(context),
     ...usageRoutes(context),
@@ -122,6 +132,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
   let offRequests = (): void => {};
   let offBlocks = (): void => {};
   ctx.onStart(async () => {
+    await sso?.ready();
     if (arePagesBuilt()) await pages();
     offRequests = daemon.onRequest(requests.note);
     offBlocks = playground.start();
@@ -156,24 +167,4 @@ function registerSampler(
     ...(ctx.roles.has('api') ? { upstreams } : {}),
   });
   ctx.every(ctx.config.sampleIntervalMs, sample);
-}
-
-/** For operators who lost the token, or never had one. */
-function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
-  return [
-    {
-      ...renewTokenCommand,
-      async run(options, io) {
-        if (config.operatorToken !== null)
-          throw new CodedError('DASHBOARD_TOKEN_CONFIGURED', DASHBOARD_ERRORS.DASHBOARD_TOKEN_CONFIGURED, {
-            exitCode: EXIT.usage,
-          });
-        const audit = createAuditLog(io.store, clock, random);
-        const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };
-        const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
-        if (options['json'] === true) io.json({ token });
-        else for (const line of [token, 'It is shown only once. Operator sessions end within a second.']) io.line(line);
-      },
-    },
-  ];
 }

@@ -11,8 +11,8 @@ const limits = { sessionIdleMinutes: 60, sessionMaxHours: 12, maxSessions: 3, ma
 test('a session ends when it is idle, and in any case at its end', async () => {
   const clock = createManualClock();
   const sessions = createSessions(clock, createSystemRandom(), limits, unwatched);
-  const idle = sessions.open({ role: 'operator' }, '');
-  const used = sessions.open({ role: 'operator' }, '');
+  const idle = sessions.open({ role: 'operator', name: null }, '');
+  const used = sessions.open({ role: 'operator', name: null }, '');
   assert.notEqual(idle.session.csrfToken, used.session.csrfToken);
   for (let minutes = 0; minutes < 12 * 60 - 30; minutes += 30) {
     assert.notEqual(sessions.find(used.token), null, `after ${minutes} minutes`);
@@ -27,9 +27,9 @@ test('a session ends when it is idle, and in any case at its end', async () => {
 
 test('there are no more sessions than may be: the one used longest ago goes', () => {
   const sessions = createSessions(createManualClock(), createSystemRandom(), limits, unwatched);
-  const opened = [1, 2, 3].map(() => sessions.open({ role: 'operator' }, '').token);
+  const opened = [1, 2, 3].map(() => sessions.open({ role: 'operator', name: null }, '').token);
   sessions.find(opened[0]!);
-  sessions.open({ role: 'operator' }, '');
+  sessions.open({ role: 'operator', name: null }, '');
   assert.deepEqual(
     opened.map((token) => sessions.find(token) !== null),
     [true, false, true],
@@ -45,7 +45,7 @@ test('many sessions of one project end none of others', () => {
     { ...limits, maxSessions: 5, maxSessionsPerIdentity: 3 },
     unwatched,
   );
-  const operator = sessions.open({ role: 'operator' }, '');
+  const operator = sessions.open({ role: 'operator', name: null }, '');
   const owners = Array.from({ length: 20 }, (_, n) =>
     sessions.open({ role: 'project', projectId: n % 2 === 0 ? 'a' : 'b' }, ''),
   );

@@ -7,7 +7,10 @@ import { networkOf } from '../../src/runtime/network-address.ts';
 
 /** A logged-in user. */
 export type Identity =
-  | { readonly role: 'operator' }
+  /** `name` null: whoever has the operator token. */
+  | { readonly role: 'operator'; readonly name: string | null }
+  /** Sees what an operator sees, and changes nothing. */
+  | { readonly role: 'viewer'; readonly name: string }
   /** May see and change only one project. */
   | { readonly role: 'project'; readonly projectId: string };
 
@@ -52,8 +55,10 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
 /** Name of an identity in the audit log and in checks of rights. */
-export const identityName = (identity: Identity): string =>
-  identity.role === 'operator' ? 'operator' : `project:${identity.projectId}`;
+export function identityName(identity: Identity): string {
+  if (identity.role === 'project') return `project:${identity.projectId}`;
+  return identity.name === null ? 'operator' : `operator:${identity.name}`;
+}
 
 /** Sessions are in memory: a restart ends them all. */
 export function createSessions(
@@ -136,12 +141,12 @@ const tokenHash = (token: string): string => createHash('sha256').update(token).
 
 export const COOKIE_NAME = 'parhelion_session';
 
-/** The token in a Cookie header; null if absent or not unique. */
-export function readCookie(header: string | string[] | undefined): string | null {
+/** The value of a cookie in a Cookie header; null if absent or not unique. */
+export function readCookie(header: string | string[] | undefined, wanted = COOKIE_NAME): string | null {
   if (typeof header !== 'string') return null;
   const values = header.split(';').flatMap((part) => {
     const [name, value] = part.trim().split('=', 2);
-    return name === COOKIE_NAME && value !== undefined ? [value] : [];
+    return name === wanted && value !== undefined ? [value] : [];
   });
   return values.length === 1 ? (values[0] as string) : null;
 }
@@ -157,7 +162,9 @@ export type AnyRequest = Pick<RouteRequest, 'headers' | 'remoteAddress'>;
 export interface Guard {
   /** The session of a request. Throws 401. */
   enter(request: AnyRequest): Session;
-  /** The session of a request with changes, which must repeat the CSRF token. Throws 401, 403. */
+  /** The session of a request that may change nothing but what is its own; it must repeat the CSRF token. Throws 401, 403. */
+  confirm(request: AnyRequest): Session;
+  /** The session of a request with changes; it must repeat the CSRF token. Throws 401, 403, also for viewers. */
   change(request: AnyRequest): Session;
 }
 
@@ -170,21 +177,27 @@ export function createGuard(sessions: Sessions): Guard {
     if (session === null) throw new RequestError(401, 'Log in first');
     return session;
   };
+  const confirm = (request: AnyRequest): Session => {
+    const session = enter(request);
+    const given = request.headers[CSRF_HEADER];
+    if (typeof given !== 'string' || !sameText(given, session.csrfToken))
+      throw new RequestError(403, 'This request does not come from the dashboard');
+    return session;
+  };
   return {
     enter,
+    confirm,
     change(request) {
-      const session = enter(request);
-      const given = request.headers[CSRF_HEADER];
-      if (typeof given !== 'string' || !sameText(given, session.csrfToken))
-        throw new RequestError(403, 'This request does not come from the dashboard');
+      const session = confirm(request);
+      if (session.identity.role === 'viewer') throw new RequestError(403, 'Viewers may change nothing');
       return session;
     },
   };
 }
 
-/** Throws 403 for project owners. */
+/** Throws 403 for project owners. Viewers pass: whatever changes something has refused them before. */
 export function demandOperator({ identity }: Session): void {
-  if (identity.role !== 'operator') throw new RequestError(403, 'For operators only');
+  if (identity.role === 'project') throw new RequestError(403, 'For operators only');
 }
 
 /** Throws 404 for owners of other projects, so that they cannot find out whether a project exists. */
@@ -220,7 +233,7 @@ export const PICTURES: PaceLimits = { what: 'pictures', burst: 1_000, perMinute:
 export function createOwnerPace(clock: Clock, { what, burst, perMinute }: PaceLimits): OwnerPace {
   const buckets = createLru<string, { tokens: number; at: number }>({ max: MAX_ADDRESSES });
   return (identity) => {
-    if (identity.role === 'operator') return;
+    if (identity.role !== 'project') return;
     const now = clock.monotonic();
     const bucket = buckets.get(identity.projectId) ?? { tokens: burst, at: now };
     const perMs = perMinute / MINUTE_MS;

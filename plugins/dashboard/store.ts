@@ -11,7 +11,7 @@ export interface AuditRow {
   seq: number;
   /** Unix milliseconds. */
   at: number;
-  /** `operator`, `project:<id>`, `command line` or `nobody`. */
+  /** `operator`, `operator:<name>`, `project:<id>`, `command line` or `nobody`. */
   actor: string;
   address: string;
   /** Area and verb, such as `keys.revoke`. */
@@ -36,8 +36,21 @@ interface OperatorRow {
   created_at: number;
 }
 
+/** `operator` may do everything; `viewer` sees everything and changes nothing. */
+export const OPERATOR_ROLES = ['operator', 'viewer'] as const;
+export type OperatorRole = (typeof OPERATOR_ROLES)[number];
+
+/** An operator with a token of its own. */
+interface NamedOperatorRow {
+  name: string;
+  role: OperatorRole;
+  /** SHA-256; the token itself is not stored. */
+  hash: Uint8Array;
+  created_at: number;
+}
+
 interface SessionEndsRow {
-  /** `operator`, `project:<id>`, or `*` for all. */
+  /** `operator`, `operator:<name>`, `project:<id>`, or `*` for all. */
   name: string;
   times: number;
 }
@@ -62,6 +75,7 @@ interface DashboardTables {
   dashboard_audit: AuditRow;
   dashboard_secrets: ProjectSecretRow;
   dashboard_operator: OperatorRow;
+  dashboard_operators: NamedOperatorRow;
   dashboard_session_ends: SessionEndsRow;
   dashboard_series: SeriesRow;
   dashboard_key_uses: KeyUseRow;
@@ -118,6 +132,20 @@ export const migrations: readonly Migration[] = [
         .createTable('dashboard_key_uses')
         .addColumn('key_id', 'text', (column) => column.primaryKey())
         .addColumn('used_at', 'bigint', (column) => column.notNull())
+        .execute();
+    },
+  },
+  {
+    version: 2,
+    name: 'create named operators',
+    breaking: false,
+    async up({ db: { schema }, dialect }) {
+      await schema
+        .createTable('dashboard_operators')
+        .addColumn('name', 'text', (column) => column.primaryKey())
+        .addColumn('role', 'text', (column) => column.notNull())
+        .addColumn('hash', dialect === 'postgres' ? 'bytea' : 'blob', (column) => column.notNull().unique())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
         .execute();
     },
   },
@@ -279,24 +307,37 @@ export const EVERYBODY = '*';
  * sessions are valid only while the standing is unchanged.
  */
 export interface Standings {
-  /** By name of the identity: `operator`, `project:<id>`. No entry: it can no longer log in. */
+  /** By name of the identity: `operator`, `operator:<name>`, `project:<id>`. No entry: it can no longer log in. */
   read(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** Ends the sessions of one identity, or all. */
   endSessions(name: string): Promise<void>;
 }
 
 const PROJECT = 'project:';
+const OPERATOR = 'operator:';
 
-/** `isConfigured`: operators log in with the configured token. */
-export function createStandings(store: Store, isConfigured: boolean): Standings {
+interface LogInWays {
+  /** Operators log in with the configured token. */
+  readonly isTokenConfigured: boolean;
+  /** Some log in by an identity provider: their names contain `@` or `:`, which no other operator has. */
+  readonly hasProvider: boolean;
+}
+
+export function createStandings(store: Store, { isTokenConfigured, hasProvider }: LogInWays): Standings {
   return {
     async read(names) {
       const db = tables(store.read);
-      const projects = names.filter((name) => name.startsWith(PROJECT)).map((name) => name.slice(PROJECT.length));
+      const after = (prefix: string) =>
+        names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
       const secrets = await db
         .selectFrom('dashboard_secrets')
         .select(['project_id', 'hash'])
-        .where(inList(store.dialect, 'project_id', projects))
+        .where(inList(store.dialect, 'project_id', after(PROJECT)))
+        .execute();
+      const named = await db
+        .selectFrom('dashboard_operators')
+        .select(['name', 'hash'])
+        .where(inList(store.dialect, 'name', after(OPERATOR)))
         .execute();
       const operator = await db.selectFrom('dashboard_operator').select('hash').executeTakeFirst();
       const ends = await db
@@ -306,7 +347,10 @@ export function createStandings(store: Store, isConfigured: boolean): Standings 
         .execute();
       const endsOf = (name: string): number => ends.find((row) => row.name === name)?.times ?? 0;
       const proofs = new Map(secrets.map(({ project_id, hash }) => [`${PROJECT}${project_id}`, hexOf(hash)]));
-      if (isConfigured) proofs.set('operator', 'configured');
+      for (const { name, hash } of named) proofs.set(`${OPERATOR}${name}`, hexOf(hash));
+      if (hasProvider)
+        for (const name of after(OPERATOR)) if (/[@:]/.test(name)) proofs.set(`${OPERATOR}${name}`, 'provider');
+      if (isTokenConfigured) proofs.set('operator', 'configured');
       else if (operator !== undefined) proofs.set('operator', hexOf(operator.hash));
       return new Map(
         names.flatMap((name) => {

@@ -241,6 +241,13 @@ export interface KeyLimitsChange {
   readonly origins?: readonly string[] | null;
 }
 
+/** What a project used in the last seven days (UTC), today included. */
+export interface ProjectUse {
+  readonly requests: number;
+  /** The last of these days with use, `YYYY-MM-DD`. */
+  readonly lastDay: string;
+}
+
 /** Usage of a product on one day (UTC, `YYYY-MM-DD`). */
 export interface UsageDay {
   readonly day: string;
@@ -257,6 +264,8 @@ export interface AccessAdmin {
   permissionNames(): readonly string[];
   /** Without deleted ones. */
   projects(): Promise<readonly ProjectView[]>;
+  /** By id of the project, without those that used nothing; null: of all projects. */
+  recentUse(projectId: string | null): Promise<ReadonlyMap<string, ProjectUse>>;
   createProject(project: { readonly name: string; readonly plan: string }): Promise<ProjectView>;
   /** Renames, disables or enables a project; absent members stay unchanged. */
   changeProject(id: string, change: { readonly name?: string; readonly isDisabled?: boolean }): Promise<ProjectView>;

@@ -35,6 +35,11 @@ export const ADVICE: Readonly<Record<string, string>> = {
   DAEMON_RUNNING: 'Stop the daemon first, or run the command where it is stopped.',
   DAEMON_STOPPED: 'Nothing: the daemon was stopped.',
   DASHBOARD_: 'Install the program again: files are missing.',
+  DASHBOARD_BAD_OPERATOR: 'Choose another name or role; `parhelion operators list` shows who has a token.',
+  DASHBOARD_OIDC:
+    'Check `dashboard.oidc` and what the provider has on record of this client; operators with a token still log in.',
+  DASHBOARD_OPERATOR_EXISTS: 'Choose another name, or delete the operator first.',
+  DASHBOARD_UNKNOWN_OPERATOR: '`parhelion operators list` shows the names.',
   DASHBOARD_TOKEN_CONFIGURED: 'Change `dashboard.operatorToken` in the configuration, or remove it first.',
   FOLLOW_DEEP_FORK:
     'Final blocks changed: an upstream belongs to another chain or returned wrong data. Check the upstreams, then see `serve --rewind-to`.',

@@ -105,6 +105,9 @@ const COMMAND_CASES: Readonly<Record<string, Case>> = {
   'wallet backfill': { args: () => ['--address', WALLET], code: 0, says: new RegExp(WALLET) },
   'wallet unfollow': { args: () => ['--address', WALLET], code: 0, says: new RegExp(WALLET) },
   'dashboard renew-token': { args: none, code: 0, says: /^op_/ },
+  'operators create': { args: () => ['--name', 'ann'], code: 0, says: /^token op_/ },
+  'operators list': { args: none, code: 0, says: /ann +viewer/ },
+  'operators delete': { args: () => ['--name', 'ann'], code: 0, says: /is deleted/ },
   'compression verify': { args: none, code: 0, says: /^/ },
   'compression snapshot save': {
     args: ({ folder }) => ['--dir', join(folder, 'snapshots')],

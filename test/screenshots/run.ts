@@ -104,6 +104,11 @@ const watched = Array.from({ length: 3 }, () => Keypair.generate());
 
 await makeProjects();
 const hook = await makeHooks();
+for (const [name, role] of [
+  ['ann', 'operator'],
+  ['support', 'viewer'],
+])
+  await operator.ask('POST', '/dashboard/api/operators', { name, role });
 const ownerSecret = await operator.ask('POST', `/dashboard/api/projects/${projectId}/secret`);
 const stopped = new AbortController();
 const traffic = Promise.all([payOn(), callOn()]);
@@ -323,7 +328,11 @@ async function pagesOf(id: string): Promise<readonly Picture[]> {
     { name: 'interface-new', path: `${ofProject}/interfaces`, prepare: press('Upload an interface') },
     { name: 'projects', path: 'projects' },
     { name: 'projects-menu', path: 'projects', prepare: press(/^Actions for An internal/) },
-    ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'audit', 'shadow'].map((path) => ({ name: path, path })),
+    { name: 'operator-new', path: 'operators', prepare: press('New operator') },
+    ...['gaps', 'wallets', 'trees', 'plugins', 'config', 'operators', 'audit', 'shadow'].map((path) => ({
+      name: path,
+      path,
+    })),
     { name: 'not-found', path: 'nowhere' },
   ];
 }

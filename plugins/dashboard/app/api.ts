@@ -4,15 +4,16 @@
  * (`test/repository/page-types.test.ts` compares them with the schemas of the routes).
  */
 
-import type { BudgetUse, ProjectView, UsageDay } from '../../../src/ports/access.ts';
+import type { BudgetUse, UsageDay } from '../../../src/ports/access.ts';
 import type { VerifiedSlot } from '../../../src/ports/chain.ts';
 import type { AnsweredRequest, PluginView, ReadinessView, Setting } from '../../../src/ports/daemon-view.ts';
 import type { ChainGap } from '../../../src/ports/following.ts';
+import type { NamedOperator } from '../operators.ts';
 import type { KeptRequest } from '../requests.ts';
 import type { Login, Who } from '../routes/login.ts';
 import type { LiveChain, LiveStatus, LiveUpstream, ShownAudit } from '../routes/operation.ts';
 import type { ForkAnswer, Paid, PlaygroundView } from '../routes/playground.ts';
-import type { Choices, ListedKey, ProjectsAnswer } from '../routes/projects.ts';
+import type { Choices, ListedKey, Project, ProjectsAnswer } from '../routes/projects.ts';
 import type { Series, SeriesPoint } from '../series.ts';
 
 export type {
@@ -27,11 +28,12 @@ export type {
   LiveStatus,
   LiveUpstream,
   Login,
+  NamedOperator,
   Paid,
   PlaygroundView,
   PluginView,
+  Project,
   ProjectsAnswer,
-  ProjectView as Project,
   ReadinessView,
   Series,
   SeriesPoint,
@@ -131,9 +133,16 @@ export async function session(): Promise<Who | null> {
 
 export const login = async (body: Login): Promise<Who> => keep(await read<Who>(await send('POST', '/login', body)));
 
+/** Host of the identity provider by which operators can log in; null: none, or the daemon does not answer. */
+export const provider = async (): Promise<string | null> => {
+  const response = await send('GET', '/login', undefined).catch(() => null);
+  return response?.ok === true ? (await read<{ readonly provider: string | null }>(response)).provider : null;
+};
+export const providerAddress = `${BASE}/oidc`;
+
 export const logout = (): Promise<unknown> => post('/logout');
 
-/** Ends all sessions, including this one: as operator those of all users, as owner those of the project. */
+/** Ends sessions, including this one: as operator those of all users, as viewer the own ones, as owner those of the project. */
 export const endSessions = (): Promise<unknown> => post('/sessions/end');
 
 function keep(who: Who): Who {

@@ -18,6 +18,7 @@ import {
   Badge,
   Button,
   Card,
+  Changes,
   Code,
   Dialog,
   Empty,
@@ -142,12 +143,12 @@ export function DeliveriesPage({
                 </>
               }
               actions={
-                <>
+                <Changes>
                   <Button icon={Send} onClick={() => actions.test(found)}>
                     Send a test event
                   </Button>
                   <Menu label="More actions" items={actions.of(found).slice(1)} />
-                </>
+                </Changes>
               }
             />
             <HookFacts hook={found} health={health.data} />
@@ -168,9 +169,11 @@ export function DeliveriesPage({
               note="newest first, updated every 2 seconds"
               flush
               actions={
-                <Button icon={RefreshCw} onClick={() => setResends(true)}>
-                  Resend…
-                </Button>
+                <Changes>
+                  <Button icon={RefreshCw} onClick={() => setResends(true)}>
+                    Resend…
+                  </Button>
+                </Changes>
               }
             >
               <DeliveryFilters state={state} signature={signature} onChange={(next) => go(path, next)} />
@@ -451,9 +454,11 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
           : { note: <TransactionNote project={project} signature={delivery.data.signature} /> })}
         actions={
           delivery.data !== null && (
-            <Button kind="main" icon={RotateCw} onClick={resend}>
-              {delivery.data.status === 'pending' ? 'Send now' : 'Resend'}
-            </Button>
+            <Changes>
+              <Button kind="main" icon={RotateCw} onClick={resend}>
+                {delivery.data.status === 'pending' ? 'Send now' : 'Resend'}
+              </Button>
+            </Changes>
           )
         }
       />

@@ -8,6 +8,7 @@ import {
   Badge,
   Button,
   Card,
+  Changes,
   CheckField,
   Confirm,
   Dialog,
@@ -50,9 +51,11 @@ export function InterfacesPage({ project, program }: { project: Project; program
         title="Interfaces"
         note="The IDLs by which instructions get their names, arguments and accounts."
         actions={
-          <Button kind="main" icon={Upload} onClick={() => setAsks(true)}>
-            Upload an interface
-          </Button>
+          <Changes>
+            <Button kind="main" icon={Upload} onClick={() => setAsks(true)}>
+              Upload an interface
+            </Button>
+          </Changes>
         }
       />
       <SearchForm

@@ -9,6 +9,8 @@ import {
   logout,
   onSession,
   type ProjectsAnswer,
+  provider,
+  providerAddress,
   session,
   type Who,
 } from './api.ts';
@@ -34,6 +36,7 @@ import {
   ScrollText,
   Search,
   Settings2,
+  ShieldCheck,
   Sun,
   Wallet,
   Webhook,
@@ -42,6 +45,7 @@ import {
 import { InterfacesPage } from './interfaces.tsx';
 import { LookUpPage } from './look-up.tsx';
 import { AuditPage, ConfigPage, GapsPage, PluginsPage, TreesPage, WalletsPage } from './operation.tsx';
+import { OperatorsPage } from './operators.tsx';
 import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
 import { Palette, type PaletteCommand, usePalette } from './palette.tsx';
 import { go, href, type Place, usePlace, useWorld, type World, WorldContext } from './place.ts';
@@ -97,12 +101,14 @@ const OF_DAEMON: readonly Entry[] = [
   { path: 'shadow', name: 'Shadow', icon: Scale },
   { path: 'plugins', name: 'Plugins', icon: Puzzle },
   { path: 'config', name: 'Configuration', icon: Settings2 },
+  { path: 'operators', name: 'Operators', icon: ShieldCheck },
   { path: 'audit', name: 'Audit log', icon: ListTree },
 ];
 const PLAYGROUND: Entry = { path: 'playground', name: 'Playground', icon: FlaskConical };
 
-/** Pages of operators; the playground only where the daemon runs its local chain. */
-const ofDaemon = ({ isLocalChain }: World): readonly Entry[] => (isLocalChain ? [PLAYGROUND, ...OF_DAEMON] : OF_DAEMON);
+/** Pages of operators; the playground only where the daemon runs its local chain, for those who may use it. */
+const ofDaemon = ({ isLocalChain, who }: World): readonly Entry[] =>
+  isLocalChain && who.role === 'operator' ? [PLAYGROUND, ...OF_DAEMON] : OF_DAEMON;
 
 // --------------------------------------------------------------------------------------------------------------- theme
 
@@ -150,6 +156,10 @@ const enterAs = (kind: 'operator' | 'project', fields: { token: string; project:
 function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'operator' | 'project' }) {
   const [kind, setKind] = useState(first);
   const [fields, setFields] = useState({ token: '', project: '', secret: '' });
+  const [host, setHost] = useState<string | null>(null);
+  useEffect(() => {
+    void provider().then(setHost);
+  }, []);
   const set = (name: keyof typeof fields) => (value: string) => setFields({ ...fields, [name]: value });
   const options = [
     ['operator', 'Operator'],
@@ -158,6 +168,13 @@ function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'oper
   return (
     <Form submit="Log in" onSubmit={async () => onDone(await login(enterAs(kind, fields)))}>
       <Segments label="Log in as" options={options} value={kind} onChange={setKind} />
+      {kind === 'operator' && host !== null && (
+        <p>
+          <a class="button main" href={providerAddress}>
+            Log in with {host}
+          </a>
+        </p>
+      )}
       {kind === 'operator' ? (
         <TextField
           key="token"
@@ -168,7 +185,8 @@ function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'oper
           required
           hint={
             <>
-              Shown at the first start, or set as <code>dashboard.operatorToken</code>. If it is lost:{' '}
+              Your own, of the page Operators; or the one shown at the first start, or set as{' '}
+              <code>dashboard.operatorToken</code>. If that is lost:{' '}
               <CommandLine line="parhelion dashboard renew-token" />
             </>
           }
@@ -203,7 +221,14 @@ function LoginForm({ onDone, first }: { onDone: (who: Who) => void; first: 'oper
   );
 }
 
+/** Why the identity provider led back here, by the query of the address. */
+const WHY_BACK: Readonly<Record<string, string>> = {
+  refused: 'The identity provider did not let you in, or nobody has given you a role here',
+  failed: 'The identity provider does not answer',
+};
+
 function LoginPage({ onDone }: { onDone: (who: Who) => void }) {
+  const [why] = useState(() => WHY_BACK[new URLSearchParams(location.search).get('login') ?? '']);
   useEffect(() => {
     document.title = 'Log in – Parhelion';
   }, []);
@@ -212,6 +237,7 @@ function LoginPage({ onDone }: { onDone: (who: Who) => void }) {
       <Brand />
       <Card>
         <h1>Log in</h1>
+        {why !== undefined && <Notice tone="bad" title={why} role="alert" />}
         <LoginForm onDone={onDone} first="operator" />
       </Card>
       <ThemeSwitch />
@@ -268,7 +294,7 @@ function Navigation({ place }: { place: Place }) {
   const world = useWorld();
   const { who, projects, project, hasInterfaces } = world;
   const [area = 'overview', , page] = place.path;
-  const isOperator = who.role === 'operator';
+  const isOperator = who.role !== 'project';
   return (
     <nav aria-label="Pages">
       {project !== null && <LookUpField project={project.id} />}
@@ -319,10 +345,13 @@ function Navigation({ place }: { place: Place }) {
   );
 }
 
+/** Whose sessions a user can end. */
+const WHOSE = { operator: 'all users', viewer: 'your own token', project: 'this project' } as const;
+
 function Account({ onEnd, onFind }: { onEnd: () => void; onFind: () => void }) {
   const { who } = useWorld();
   const [asks, setAsks] = useState(false);
-  const whose = who.role === 'operator' ? 'all users' : 'this project';
+  const whose = WHOSE[who.role];
   const out = async () => {
     await logout();
     onEnd();
@@ -338,7 +367,7 @@ function Account({ onEnd, onFind }: { onEnd: () => void; onFind: () => void }) {
           { label: 'End all sessions…', icon: X, isDanger: true, onSelect: () => setAsks(true) },
         ]}
       >
-        {who.role === 'operator' ? 'Operator' : 'Project'}
+        {who.name ?? (who.role === 'project' ? 'Project' : 'Operator')}
         <ChevronDown size={16} aria-hidden />
       </Menu>
       {asks && (
@@ -382,7 +411,7 @@ function Drawer({ onClose, children }: { onClose: () => void; children: Componen
 function Page({ place }: { place: Place }) {
   const { who, project, projects, hasInterfaces, isLocalChain } = useWorld();
   const [area = 'overview', id, page, hook, part, delivery] = place.path;
-  const isOperator = who.role === 'operator';
+  const isOperator = who.role !== 'project';
   if (area === 'p') {
     const chosen = projects.find((one) => one.id === id);
     if (chosen === undefined) return <Missing />;
@@ -417,6 +446,7 @@ function Page({ place }: { place: Place }) {
   if (area === 'shadow') return <ShadowPage group={id ?? null} />;
   if (area === 'plugins') return <PluginsPage />;
   if (area === 'config') return <ConfigPage />;
+  if (area === 'operators') return <OperatorsPage />;
   if (area === 'audit') return <AuditPage />;
   return <Missing />;
 }
@@ -447,7 +477,7 @@ function pagesOf(world: World): readonly PaletteCommand[] {
   return [
     { name: 'Overview', kind: 'Page', path: ['overview'] },
     ...ofProject.map(({ path, name }) => ({ name, kind: 'Page', path: ['p', project?.id ?? '', path] })),
-    ...(who.role === 'operator' ? ofDaemon(world) : []).map(({ path, name }) => ({ name, kind: 'Page', path: [path] })),
+    ...(who.role === 'project' ? [] : ofDaemon(world)).map(({ path, name }) => ({ name, kind: 'Page', path: [path] })),
   ];
 }
 
@@ -532,6 +562,9 @@ function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
   );
 }
 
+/** By what a user is told from another one. */
+const NAMED_BY = ['role', 'name', 'projectId'] as const;
+
 function Root() {
   const [who, setWho] = useState<Who | null | undefined>(undefined);
   const [isReachable, setReachable] = useState(true);
@@ -587,12 +620,12 @@ function Root() {
         <Dialog title="Log in again" onClose={() => {}} stays>
           <p class="soft">The session has ended. Nothing on the page is lost.</p>
           <LoginForm
-            first={who?.role ?? 'operator'}
+            first={who?.role === 'project' ? 'project' : 'operator'}
             onDone={(next) => {
               const before = known.current;
               // Somebody else: what is on the page is not theirs.
-              if (before !== null && (before.role !== next.role || before.projectId !== next.projectId))
-                location.reload();
+              const isOther = before !== null && NAMED_BY.some((member) => before[member] !== next[member]);
+              if (isOther) location.reload();
               else {
                 setWho(next);
                 asking.done();

@@ -500,6 +500,8 @@ const WORDS: Readonly<Record<string, string>> = {
   'keys.revoke': 'Revoked a key',
   'keys.limit': 'Changed the limits of a key',
   'operator.renew-token': 'Renewed the operator token',
+  'operators.create': 'Created an operator',
+  'operators.delete': 'Deleted an operator',
   'interfaces.put': 'Uploaded an interface',
   'interfaces.delete': 'Deleted an interface',
   'playground.airdrop': 'Airdropped on the local chain',

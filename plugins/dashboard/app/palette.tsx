@@ -43,7 +43,7 @@ export function Palette({ pages, onClose }: { pages: readonly PaletteCommand[]; 
         words: `${webhookURL} ${webhookID}`,
         path: ['p', project?.id ?? '', 'webhooks', webhookID],
       })),
-      ...(who.role === 'operator' ? projects : []).map(({ id, name }) => ({
+      ...(who.role !== 'project' ? projects : []).map(({ id, name }) => ({
         name: name === '' ? id : name,
         kind: 'Project',
         words: id,

@@ -62,6 +62,9 @@ export interface World {
 
 export const WorldContext = createContext<World | null>(null);
 
+/** Whether this session may change something; the daemon refuses it otherwise. */
+export const useMayChange = (): boolean => useContext(WorldContext)?.who.role !== 'viewer';
+
 export function useWorld(): World {
   const world = useContext(WorldContext);
   if (world === null) throw new Error('there is no session');

@@ -8,6 +8,7 @@ import {
   Badge,
   Button,
   Card,
+  Changes,
   Confirm,
   Dialog,
   Empty,
@@ -43,9 +44,11 @@ export function ProjectsPage() {
     await reloadProjects();
   };
   const create = (
-    <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
-      New project
-    </Button>
+    <Changes>
+      <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
+        New project
+      </Button>
+    </Changes>
   );
   return (
     <>
@@ -64,7 +67,7 @@ export function ProjectsPage() {
               value: ({ id, name }) => (name === '' ? id : name),
               show: ({ id, name }) => <a href={href(['p', id, 'keys'])}>{name === '' ? id : name}</a>,
             },
-            { name: 'Id', value: ({ id }) => id, show: ({ id }) => <Id text={id} kept={8} /> },
+            { name: 'Id', value: ({ id }) => id, show: ({ id }) => <Id text={id} kept={4} /> },
             { name: 'Plan', value: ({ plan }) => plan, show: ({ plan }) => plan },
             {
               name: 'State',
@@ -73,7 +76,19 @@ export function ProjectsPage() {
                 isDisabled ? <Badge tone="warn">disabled</Badge> : <Badge tone="good">active</Badge>,
             },
             {
+              name: 'Requests, 7 days',
+              isNumber: true,
+              value: ({ recentRequests }) => recentRequests,
+              show: ({ recentRequests }) => recentRequests.toLocaleString('en-US'),
+            },
+            {
+              name: 'Last use',
+              value: ({ lastUse }) => lastUse ?? '',
+              show: ({ lastUse }) => lastUse ?? '–',
+            },
+            {
               name: 'Created',
+              isMinor: true,
               value: ({ createdAt }) => utc(createdAt),
               show: ({ createdAt }) => <Time at={createdAt} />,
             },
@@ -256,9 +271,11 @@ export function KeysPage({ project }: { project: Project }) {
   const [changes, setChanges] = useState<Key | null>(null);
   const [revokes, setRevokes] = useState<Key | null>(null);
   const create = (
-    <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
-      New key
-    </Button>
+    <Changes>
+      <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
+        New key
+      </Button>
+    </Changes>
   );
   return (
     <>

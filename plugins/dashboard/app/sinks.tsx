@@ -60,6 +60,7 @@ export function SinksPage() {
                   { name: 'Reason', show: ({ error }) => (error === null ? '–' : <span class="soft">{error}</span>) },
                   {
                     name: 'Action',
+                    isActions: true,
                     show: (sink) => (
                       <Button onClick={() => act(sink)}>{sink.state === 'paused' ? 'Resume' : 'Pause'}</Button>
                     ),

@@ -25,7 +25,7 @@ import {
   Upload,
   X,
 } from './icons.tsx';
-import { href } from './place.ts';
+import { href, useMayChange } from './place.ts';
 
 export type { Icon };
 export type Tone = 'good' | 'bad' | 'warn' | 'info' | 'plain';
@@ -370,6 +370,11 @@ export function Stat({
 }
 
 /** The heading of a page. */
+/** What changes something: those who may not change it do not see it. */
+export function Changes({ children }: { children: ComponentChildren }) {
+  return useMayChange() ? children : null;
+}
+
 export function Head({
   title,
   note,
@@ -432,7 +437,7 @@ export interface Column<T> {
   readonly isTitle?: boolean;
   /** Left out where a table is narrow. */
   readonly isMinor?: boolean;
-  /** Buttons and menus: no heading is shown. */
+  /** Buttons and menus that change something: no heading is shown, and viewers do not see them. */
   readonly isActions?: boolean;
 }
 
@@ -523,7 +528,9 @@ function useTools<T>(columns: readonly Column<T>[], rows: readonly T[], tools: s
 }
 
 /** A table; on narrow screens each row is a card. The roles are written out, because a browser drops those of tables shown as blocks. */
-export function Table<T>({ caption, columns, rows, keyOf, empty, dense = false, tools }: TableProps<T>) {
+export function Table<T>({ caption, columns: all, rows, keyOf, empty, dense = false, tools }: TableProps<T>) {
+  const mayChange = useMayChange();
+  const columns = mayChange ? all : all.filter(({ isActions }) => isActions !== true);
   const list = useTools(columns, rows, tools);
   if (rows.length === 0) return <>{empty}</>;
   const classOf = ({ isNumber, isTitle, isMinor, isActions }: Column<T>) =>

@@ -15,6 +15,7 @@ import { go, href, useWorld } from './place.ts';
 import {
   Button,
   Card,
+  Changes,
   CheckField,
   Confirm,
   Dialog,
@@ -81,17 +82,19 @@ export function WebhooksPage({ project }: { project: Project }) {
   const actions = useHookActions(project, hooks.reload);
   const [tells, setTells] = useState(false);
   const create = (
-    <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
-      New webhook
-    </Button>
+    <Changes>
+      <Button kind="main" icon={Plus} onClick={() => setNew(true)}>
+        New webhook
+      </Button>
+    </Changes>
   );
   const buttons = (
-    <>
+    <Changes>
       <Button icon={Bell} onClick={() => setTells(true)}>
         Notifications…
       </Button>
       {create}
-    </>
+    </Changes>
   );
   return (
     <>

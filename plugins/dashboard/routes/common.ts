@@ -4,6 +4,7 @@ import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts'
 import type { AccessAdmin, BudgetUse, Caller } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
+import type { Operators } from '../operators.ts';
 import type { RecentRequests } from '../requests.ts';
 import { actorOf, COOKIE_NAME, type Guard, type OwnerPace, type Session, type Sessions } from '../sessions.ts';
 import type { AuditLog, OperatorToken, ProjectSecrets, Standings } from '../store.ts';
@@ -28,6 +29,7 @@ export interface PageContext {
   readonly audit: AuditLog;
   readonly secrets: ProjectSecrets;
   readonly operatorToken: OperatorToken;
+  readonly operators: Operators;
   readonly standings: Standings;
   /** Informs all processes that a standing has changed; sessions of this process with this name (null: all) end at once. */
   endSessions(name: string | null): void;
@@ -62,15 +64,18 @@ export async function audited<T>(
   return await audit.record(entry, () => withHttpErrors(work()));
 }
 
-/** Maps errors of projects and keys to HTTP errors. */
+/** Maps errors of projects, keys and operators to HTTP errors. */
 export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
     const code = codeOf(error) ?? '';
-    if (/^ACCESS_UNKNOWN_(PROJECT|KEY)$/.test(code)) throw new RequestError(404, messageOf(error));
-    if (code === 'ACCESS_PROJECT_ENABLED') throw new RequestError(409, messageOf(error));
-    if (/^ACCESS_(BAD|UNKNOWN|TOO_MANY)_/.test(code)) throw new RequestError(400, messageOf(error));
+    if (/^(ACCESS_UNKNOWN_(PROJECT|KEY)|DASHBOARD_UNKNOWN_OPERATOR)$/.test(code))
+      throw new RequestError(404, messageOf(error));
+    if (/^(ACCESS_PROJECT_ENABLED|DASHBOARD_OPERATOR_EXISTS)$/.test(code))
+      throw new RequestError(409, messageOf(error));
+    if (/^(ACCESS_(BAD|UNKNOWN|TOO_MANY)_|DASHBOARD_BAD_OPERATOR$)/.test(code))
+      throw new RequestError(400, messageOf(error));
     throw error;
   }
 }

@@ -3,9 +3,9 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import {
   actorOf,
-  createLoginBrake,
   type Identity,
   identityName,
+  type LoginBrake,
   readCookie,
   type Session,
   sameText,
@@ -15,14 +15,15 @@ import { EVERYBODY } from '../store.ts';
 import { API, audited, OPEN_ROUTE, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const sessionReply = Type.Object({
-  role: Type.Union([Type.Literal('operator'), Type.Literal('project')]),
+  role: Type.Union([Type.Literal('operator'), Type.Literal('viewer'), Type.Literal('project')]),
+  name: Type.Union([Type.String(), Type.Null()], { description: 'of an operator with a token of its own' }),
   projectId: Type.Union([Type.String(), Type.Null()]),
   csrfToken: Type.String(),
   version: Type.String(),
 });
 export type Who = Static<typeof sessionReply>;
 const text = Type.String({ minLength: 1, maxLength: 512 });
-/** Either the operator token, or a project and its secret. */
+/** Either the token of an operator, or a project and its secret. */
 const loginBody = Type.Union([
   Type.Object({ token: text }, { additionalProperties: false }),
   Type.Object({ project: text, secret: text }, { additionalProperties: false }),
@@ -30,27 +31,36 @@ const loginBody = Type.Union([
 export type Login = Static<typeof loginBody>;
 
 /** Login, logout, and the current user. */
-export function loginRoutes(context: PageContext): readonly Route[] {
-  return [loginRoute(context), logoutRoute(context), endRoute(context), sessionRoute(context)];
+export function loginRoutes(context: PageContext, brake: LoginBrake): readonly Route[] {
+  return [loginRoute(context, brake), logoutRoute(context), endRoute(context), sessionRoute(context)];
 }
 
 function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session): Who {
   const projectId = identity.role === 'project' ? identity.projectId : null;
-  return { role: identity.role, projectId, csrfToken, version: daemon.version };
+  const name = identity.role === 'project' ? null : identity.name;
+  return { role: identity.role, name, projectId, csrfToken, version: daemon.version };
 }
 
-function loginRoute(context: PageContext): Route {
-  const { audit, clock, config, isSecure, operatorToken, pace, secrets, sessions, standings } = context;
-  const brake = createLoginBrake(clock, () => config.loginFailuresPerMinute);
+function loginRoute(context: PageContext, brake: LoginBrake): Route {
+  const { audit, config, isSecure, operators, operatorToken, pace, secrets, sessions, standings } = context;
 
   async function identify(body: Login): Promise<Identity | null> {
     if ('token' in body) {
       const { operatorToken: configured } = config;
       const isRight = configured === null ? await operatorToken.isRight(body.token) : sameText(body.token, configured);
-      return isRight ? { role: 'operator' } : null;
+      if (isRight) return { role: 'operator', name: null };
+      const named = await operators.find(body.token);
+      return named === null ? null : { role: named.role, name: named.name };
     }
     const isRight = await secrets.isRight(body.project, body.secret);
     return isRight ? { role: 'project', projectId: body.project } : null;
+  }
+
+  /** Whose log-in it is, before anything is checked. */
+  async function targetOf(body: Login): Promise<string> {
+    if (!('token' in body)) return `project:${body.project}`;
+    const named = await operators.find(body.token);
+    return named === null ? 'operator' : `operator:${named.name}`;
   }
 
   return defineRoute({
@@ -61,7 +71,7 @@ function loginRoute(context: PageContext): Route {
     body: loginBody,
     replies: { 200: sessionReply, ...REFUSALS },
     async handler({ body, headers, remoteAddress }) {
-      const target = 'token' in body ? 'operator' : `project:${body.project}`;
+      const target = await targetOf(body);
       const standing = (await standings.read([target])).get(target) ?? null;
       const identity = await identify(body);
       // A valid login always succeeds, whatever others send from the same address: only wrong ones are counted, delayed and refused.
@@ -96,7 +106,7 @@ function logoutRoute(context: PageContext): Route {
     bodyOptional: true,
     replies: { 200: Type.Object({}), ...REFUSALS },
     async handler(request) {
-      const session = guard.change(request);
+      const session = guard.confirm(request);
       sessions.close(readCookie(request.headers['cookie']) ?? '');
       const actor = actorOf(session);
       const entry = { actor, address: request.remoteAddress, action: 'session.close', target: actor };
@@ -112,12 +122,12 @@ function endRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/sessions/end`,
-    summary: 'End all sessions: as operator those of all users, as owner those of the project',
+    summary: 'End all sessions: as operator those of all users, as viewer the own ones, as owner those of the project',
     body: Type.Unknown(),
     bodyOptional: true,
     replies: { 200: Type.Object({}), ...REFUSALS },
     async handler(request) {
-      const session = guard.change(request);
+      const session = guard.confirm(request);
       const { identity } = session;
       const name = identity.role === 'operator' ? EVERYBODY : identityName(identity);
       const action = { action: 'sessions.end', target: name };

@@ -132,7 +132,7 @@ function callRoute(context: PageContext, proofOf: ProofOf): Route {
       504: REFUSALS[400],
     },
     async handler(request) {
-      const session = guard.change(request);
+      const session = guard.confirm(request);
       const { project } = request.params;
       demandOwnProject(session, project);
       const { caller, isDisabled } = await sessionCallerOf(context, project);

@@ -25,14 +25,25 @@ const projectReply = Type.Object({
   isDisabled: Type.Boolean({ description: 'its keys do not work and its deliveries wait' }),
 });
 
+const listedProject = Type.Composite([
+  projectReply,
+  Type.Object({
+    recentRequests: Type.Integer({ description: 'requests of the last seven days (UTC), today included' }),
+    lastUse: Type.Union([Type.String(), Type.Null()], {
+      description: 'the last of these days with use, YYYY-MM-DD; null: none',
+    }),
+  }),
+]);
+
 const projectsReply = Type.Object({
-  projects: Type.Array(projectReply),
+  projects: Type.Array(listedProject),
   plans: Type.Array(Type.String()),
   hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
   hasWebhooks: Type.Boolean({ description: 'Whether the plugin webhooks is loaded' }),
   isLocalChain: Type.Boolean({ description: 'Whether the daemon runs its local chain' }),
 });
 export type ProjectsAnswer = Static<typeof projectsReply>;
+export type Project = Static<typeof listedProject>;
 
 /** Projects, and the login secrets of their owners. */
 export function projectRoutes(context: PageContext): readonly Route[] {
@@ -58,15 +69,21 @@ function listRoute({ access, daemon, guard, isLocalChain }: PageContext): Route 
     replies: { 200: projectsReply, ...REFUSALS },
     async handler(request) {
       const { identity } = guard.enter(request);
-      const projects = await access.projects();
+      const own = identity.role === 'project' ? identity.projectId : null;
+      const uses = await access.recentUse(own);
+      const projects = (await access.projects())
+        .filter(({ id }) => own === null || id === own)
+        .map((project) => {
+          const use = uses.get(project.id);
+          return { ...project, recentRequests: use?.requests ?? 0, lastUse: use?.lastDay ?? null };
+        });
       const loaded = daemon.plugins().map(({ id }) => id);
       const facts = {
         hasInterfaces: loaded.includes('parsed'),
         hasWebhooks: loaded.includes('webhooks'),
         isLocalChain: isLocalChain(),
       };
-      if (identity.role === 'operator') return json({ projects, plans: access.planNames(), ...facts });
-      return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [], ...facts });
+      return json({ projects, plans: own === null ? access.planNames() : [], ...facts });
     },
   });
 }
@@ -468,6 +485,21 @@ const ENDPOINTS = [
   },
 ] as const;
 
+/** Members of the answers above with which somebody could act for the project. */
+const SECRET_MEMBERS: ReadonlySet<string> = new Set(['authHeader', 'signingSecret']);
+
+/** What a viewer gets to see of an answer. */
+function withoutSecrets(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutSecrets);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name,
+      SECRET_MEMBERS.has(name) && typeof member === 'string' && member !== '' ? '(hidden)' : withoutSecrets(member),
+    ]),
+  );
+}
+
 export function endpointRoutes(context: PageContext): readonly Route[] {
   const { daemon, guard } = context;
   return ENDPOINTS.map(({ name, plugin, pattern, summary, charge }) =>
@@ -493,22 +525,23 @@ export function endpointRoutes(context: PageContext): readonly Route[] {
         503: REFUSALS[400],
       },
       async handler(request) {
-        const session = guard.change(request);
+        const isRead = request.body.method === 'GET';
+        const session = isRead ? guard.confirm(request) : guard.change(request);
         const { project: projectId } = request.params;
         demandOwnProject(session, projectId);
         if (!daemon.plugins().some(({ id }) => id === plugin)) throw missing(`the plugin ${plugin} is not loaded`);
         const { caller, isDisabled } = await sessionCallerOf(context, projectId);
         const { method, path, body } = request.body;
         // What it has can be looked at.
-        if (isDisabled && method !== 'GET') throw new RequestError(409, 'the project is disabled: enable it first');
+        if (isDisabled && !isRead) throw new RequestError(409, 'the project is disabled: enable it first');
         const { requestId, log, signal, remoteAddress } = request;
         const call = () =>
           daemon.call({ method, path, body, caller, ...charge, requestId, log, signal, remoteAddress });
         const isActive = (body as { active?: unknown } | null | undefined)?.active;
         const state = method === 'PATCH' && typeof isActive === 'boolean' ? ` ${isActive ? 'on' : 'off'}` : '';
         const action = { action: `${name}.${method.toLowerCase()}`, target: `${projectId}: ${path}${state}` };
-        const { status, text } =
-          method === 'GET' ? await call() : await audited(context, request, session, action, call);
+        const { status, text } = isRead ? await call() : await audited(context, request, session, action, call);
+        if (session.identity.role === 'viewer' && text !== '') return json(withoutSecrets(JSON.parse(text)), status);
         return { status, json: new JsonText(text === '' ? 'null' : text) };
       },
     }),

@@ -42,6 +42,15 @@ test('a page gets no further than a key of the project', async (t) => {
   for (let n = 0; n < 30; n += 1) assert.equal((await hooks('GET', '/v0/webhooks')).status, 200);
   await sleep(1_200);
   assert.equal(await used(), paid);
+  const listed = async (who: Visitor) => {
+    const { body } = await who.ask('GET', `${API}/projects`);
+    return body.projects.map((row: Record<string, unknown>) => [row['id'], row['recentRequests'], row['lastUse']]);
+  };
+  // Only the call that has a price counts as a request.
+  const own = await listed(owner);
+  assert.deepEqual([own.length, ...own[0].slice(0, 2)], [1, project, 1], 'an owner sees his own project');
+  assert.match(own[0][2], /^\d{4}-\d\d-\d\d$/);
+  assert.ok((await listed(operator)).some(([id, requests]: unknown[]) => id === project && requests === 1));
   const one = `/v0/webhooks/${made.body.webhookID}`;
   const tests = await Promise.all(Array.from({ length: 40 }, () => hooks('POST', `${one}/test`)));
   assert.ok(

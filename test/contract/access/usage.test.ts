@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { tables } from '../../../plugins/access/tables.ts';
+import { readRecentUse } from '../../../plugins/access/usage.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Admission } from '../../../src/plugin/host.ts';
 import { type Caller, GateRefusal, type Price, type Product } from '../../../src/plugin/plugin.ts';
@@ -164,6 +166,44 @@ eachStore('usage', (engine) => {
       await Promise.all([bed.meter.flush(), other.meter.flush()]);
     }
     await assertUsage(bed, ledger);
+  });
+
+  test('recent use is that of the last seven days (UTC), for all projects or for one', async (t) => {
+    const store = await engine.store(t);
+    const bed = await accessBed(store, { plan: 'unlimited' });
+    const busy = bed.project.id;
+    const [quiet, idle] = await store.write(async (tx) => [
+      (await bed.projects.create(tx, { name: 'quiet', plan: 'unlimited' })).id,
+      (await bed.projects.create(tx, { name: 'idle', plan: 'unlimited' })).id,
+    ]);
+    const dayOf = (daysAgo: number) => new Date(bed.clock.now() - daysAgo * DAY_MS).toISOString().slice(0, 10);
+    const add = async (project: string, daysAgo: number, product: string, requests: number) => {
+      const row = {
+        project_id: project,
+        day: dayOf(daysAgo),
+        product,
+        credits: 1,
+        credits_micro: 0,
+        requests,
+        bytes: 0,
+      };
+      await store.write((tx) => tables(tx.db).insertInto('usage_days').values(row).execute());
+    };
+    await add(busy, 0, 'rpc', 3);
+    await add(busy, 0, 'das', 4);
+    await add(busy, 6, 'rpc', 5);
+    await add(busy, 7, 'rpc', 1_000);
+    await add(quiet!, 6, 'rpc', 2);
+    await add(idle!, 7, 'rpc', 9);
+    const recent = async (project?: string) =>
+      [...(await readRecentUse(store.read, bed.clock.now(), project))].toSorted();
+    const expected = [
+      [busy, { requests: 12, lastDay: dayOf(0) }],
+      [quiet, { requests: 2, lastDay: dayOf(6) }],
+    ].toSorted();
+    assert.deepEqual(await recent(), expected);
+    assert.deepEqual(await recent(busy), [[busy, { requests: 12, lastDay: dayOf(0) }]]);
+    assert.deepEqual(await recent(idle), []);
   });
 
   test('a write whose end nobody saw is not made twice, and one that failed is made again', async (t) => {

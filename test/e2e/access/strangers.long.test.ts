@@ -20,7 +20,7 @@ const API = '/dashboard/api';
 /** Parameters that name what a project owns. */
 const OWNED = new Set(['webhookID', 'deliveryId', 'id', 'project', 'key', 'requestId']);
 /** Parameters that name what everybody may look at. */
-const PUBLIC = new Set(['wallet', 'address', 'file', 'sink']);
+const PUBLIC = new Set(['wallet', 'address', 'file', 'sink', 'operator']);
 /** A body that every route takes, as far as it gets. */
 const BODY = {
   webhookURL: 'https://stranger.example/',
@@ -37,6 +37,7 @@ const BODY = {
   lamports: 1,
   depth: 1,
   keepsTransactions: true,
+  role: 'viewer',
 };
 const RANGE = { ...BODY, fromSlot: 1, toSlot: 2 };
 
@@ -189,7 +190,8 @@ describe('what belongs to somebody else', { skip: (await chainMissing()) ?? fals
   });
 
   test('the owner of a project gets no further on the pages', async () => {
-    const ownWay = ['login', 'logout', 'session', 'sessions/end', 'live'].map((name) => `${API}/${name}`);
+    const logIn = ['login', 'logout', 'oidc', 'oidc/callback', 'session', 'sessions/end'];
+    const ownWay = [...logIn, 'live'].map((name) => `${API}/${name}`);
     for (const operation of pages.filter(({ path }) => path.startsWith(API) && !ownWay.includes(path))) {
       const { method, path } = operation;
       const query = path.includes('usage')

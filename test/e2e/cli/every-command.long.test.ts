@@ -41,6 +41,9 @@ const pluginCommands = [
   'webhooks listen',
   'webhooks delete',
   'dashboard renew-token',
+  'operators create',
+  'operators list',
+  'operators delete',
 ];
 const own = commandTable.filter(({ isHidden }) => isHidden !== true).map(({ path }) => path.join(' '));
 const all = [...own, ...pluginCommands];
@@ -70,6 +73,7 @@ test('help: every command tells its options, the list of commands tells every co
     ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
     ['webhooks', 'create, list, show, test, tail, resend,\\s+replay, listen, delete'],
     ['dashboard', 'renew-token'],
+    ['operators', 'create, list, delete'],
   ] as const)
     assert.match(list.out, new RegExp(`^  ${group} +commands: ${inside.replaceAll(/,(\\s\+| )/g, ',\\s+')}$`, 'm'));
 });
@@ -141,6 +145,8 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'move plan': ['--from', 'helius'],
   'move run': ['--from', 'helius', '--url', 'http://127.0.0.1:9'],
   'move verify': ['--from', 'helius', '--url', 'http://127.0.0.1:9'],
+  'operators create': ['--name', 'x'],
+  'operators delete': ['--name', 'x'],
   'keys create': ['--project', 'x'],
   'keys revoke': ['--id', 'x'],
   'keys rotate': ['--id', 'x'],
