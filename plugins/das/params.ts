@@ -231,6 +231,7 @@ export function dasParamsSchema(
 const options = Type.Optional(
   orNull(
     Type.Object(Object.fromEntries(FLAGS.map((name) => [name, Type.Optional(orNull(flag(name)))])), {
+      title: 'AssetOptions',
       additionalProperties: false,
       description: 'What answers contain; flags that do not apply to a method are ignored',
     }),

@@ -16,7 +16,7 @@ import { offChainDocuments, tokenPrices } from '../../src/ports/tokens.ts';
 import { readCommitment } from '../../src/runtime/commitment.ts';
 
 import { ASSET_METHODS, type AssetMethod } from '../../src/solana/assets/methods.ts';
-import { address, count, flag, orNull, slot } from '../../src/solana/schemas.ts';
+import { address, count, flag, orNull, slot, u64 } from '../../src/solana/schemas.ts';
 import { assetSignatures, readLeaf, readPage } from './changes.ts';
 import type { DasConfig } from './config.ts';
 import { type AssetIndex, createAssetIndex } from './indexing/asset-index.ts';
@@ -342,8 +342,8 @@ const tokenAccounts = Type.Object(
           address: address('Address of the account'),
           mint: address('Mint of its tokens'),
           owner: address('Owner'),
-          amount: count('Raw units', 1_000_000),
-          delegated_amount: count('Raw units that a delegate may move', 0),
+          amount: u64('Raw units'),
+          delegated_amount: u64('Raw units that a delegate may move', 0),
           frozen: flag('Whether it is frozen'),
         },
         open,

@@ -94,7 +94,7 @@ const enhancedSchema = Type.Object(
         {
           fromUserAccount: text('Account that sent', EXAMPLES.address),
           toUserAccount: text('Account that received', EXAMPLES.counterparty),
-          amount: Type.Integer({ description: 'Lamports', examples: [1_500_000_000] }),
+          amount: lamports(),
         },
         OPEN,
       ),
@@ -104,7 +104,11 @@ const enhancedSchema = Type.Object(
       Type.Object(
         {
           account: text('Account', EXAMPLES.address),
-          nativeBalanceChange: Type.Integer({ description: 'Lamports gained or lost', examples: [-1_500_005_000] }),
+          nativeBalanceChange: Type.Integer({
+            format: 'int64',
+            description: 'Lamports gained or lost',
+            examples: [-1_500_005_000],
+          }),
           tokenBalanceChanges: Type.Array(Type.Object({}, OPEN), {
             description: 'Tokens gained or lost',
             examples: [[]],

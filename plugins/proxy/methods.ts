@@ -15,6 +15,7 @@ import {
   signature,
   slot,
   text,
+  u64,
   unixTime,
 } from '../../src/solana/schemas.ts';
 
@@ -62,7 +63,7 @@ const account = open(
     owner: address('Program that owns it', TOKEN_PROGRAM),
     data: anything('Data in the encoding', ['', 'base64']),
     executable: flag('Whether it is a program'),
-    rentEpoch: count('Rent epoch', 0),
+    rentEpoch: u64('Rent epoch', 0),
     space: count('Bytes of data', 165),
   },
   'An account',

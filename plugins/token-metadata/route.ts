@@ -357,7 +357,7 @@ const accountInfo = Type.Object(
     ),
     owner: s.address('Address of the token program', TOKEN_PROGRAM),
     executable: s.flag('Whether it is a program'),
-    rentEpoch: s.count('Rent epoch', 0),
+    rentEpoch: s.u64('Rent epoch', 0),
   },
   { title: 'MintAccount', description: 'The account of the mint' },
 );

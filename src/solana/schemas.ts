@@ -49,8 +49,11 @@ export const slot = (description = 'Slot', options: SchemaOptions = {}): TIntege
 export const unixTime = (description = 'Unix time in seconds'): TInteger =>
   Type.Integer({ minimum: 0, description, examples: [1_763_923_200] });
 
-export const lamports = (description = 'Lamports', example = 1_500_000_000): TInteger =>
-  Type.Integer({ minimum: 0, description, examples: [example] });
+/** Up to 2^64 - 1, in plain digits: the format tells clients that a double does not hold it. */
+export const u64 = (description: string, example = 1_000_000): TInteger =>
+  Type.Integer({ minimum: 0, format: 'uint64', description, examples: [example] });
+
+export const lamports = (description = 'Lamports', example = 1_500_000_000): TInteger => u64(description, example);
 
 /** A count, an index or another whole number. */
 export const count = (description: string, example = 1): TInteger =>

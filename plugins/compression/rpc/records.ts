@@ -3,7 +3,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/bytes.ts';
 import type { PackedRows } from '../../../src/ports/raw-query.ts';
 import { LIGHT_STATE_QUEUE, LIGHT_STATE_TREE, SYSTEM_PROGRAM } from '../../../src/solana/programs.ts';
-import { EXAMPLES, orNull } from '../../../src/solana/schemas.ts';
+import { EXAMPLES, u64 as integerOf64, orNull } from '../../../src/solana/schemas.ts';
 import {
   type CompressedAccountRow,
   type CompressionDb,
@@ -294,8 +294,7 @@ const exampleKey = (description: string): string => {
   if (/tree/i.test(description)) return LIGHT_STATE_TREE;
   return description === 'mint' ? EXAMPLES.mint : EXAMPLES.address;
 };
-export const u64 = (description: string): TSchema =>
-  Type.Integer({ minimum: 0, description: `${description}; up to 2^64 - 1, bare digits`, examples: [1_000_000] });
+export const u64 = (description: string): TSchema => integerOf64(`${description}; up to 2^64 - 1, bare digits`);
 const slot = (description: string): TSchema => Type.Integer({ minimum: 0, description, examples: [381_204_511] });
 
 const treeContextSchema = () => ({
