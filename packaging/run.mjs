@@ -19,10 +19,11 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { makeDeb } from './deb.mjs';
 import { stageNpm } from './npm.mjs';
+import { makeSdk } from './sdk.mjs';
 import { fetchPackage, makeTree } from './tree.mjs';
 
 const root = resolve(import.meta.dirname, '..');
-const KINDS = ['npm', 'tarball', 'deb'];
+const KINDS = ['npm', 'tarball', 'deb', 'sdk'];
 const { values } = parseArgs({
   options: {
     node: { type: 'string' },
@@ -37,6 +38,8 @@ const { values } = parseArgs({
 const kinds = values.only.split(',');
 const unknown = kinds.find((kind) => !KINDS.includes(kind));
 if (unknown !== undefined) throw new Error(`--only ${unknown}: the kinds are ${KINDS.join(', ')}`);
+/** The packages for clients are made from the sources alone. */
+const hasProgram = kinds.some((kind) => kind !== 'sdk');
 const output = resolve(values.output);
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const version = values['package-version'] ?? manifest.version;
@@ -45,16 +48,16 @@ process.umask(0o022);
 
 const work = mkdtempSync(join(tmpdir(), 'parhelion-packages-'));
 try {
-  step(values.built ? 'dist as it is' : 'build');
-  if (values.built && !existsSync(join(root, 'dist/types')))
+  if (hasProgram) step(values.built ? 'dist as it is' : 'build');
+  if (hasProgram && values.built && !existsSync(join(root, 'dist/types')))
     throw new Error(
       '--built: dist is missing or was built for `npm start`, without what a package has; run `npm run build`',
     );
-  if (!values.built) execFileSync(process.execPath, ['build.mjs'], { cwd: root, stdio: 'inherit' });
+  if (hasProgram && !values.built) execFileSync(process.execPath, ['build.mjs'], { cwd: root, stdio: 'inherit' });
   rmSync(output, { recursive: true, force: true });
   mkdirSync(output, { recursive: true });
   const stage = join(work, 'package');
-  const { external } = stageNpm({ root, stage, version });
+  const { external = [] } = hasProgram ? stageNpm({ root, stage, version }) : {};
   if (kinds.includes('npm')) {
     step('npm package');
     settle(stage);
@@ -92,6 +95,10 @@ try {
       maxBuffer: 2 ** 26,
     });
     writeFileSync(join(output, `parhelion-${version}.cdx.json`), sbom);
+  }
+  if (kinds.includes('sdk')) {
+    step('packages for clients');
+    makeSdk({ root, output, version, work, epoch, settle, tar });
   }
   writeFileSync(join(output, 'RELEASE_NOTES.md'), releaseNotes());
   const names = readdirSync(output).sort();

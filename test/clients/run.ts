@@ -4,17 +4,23 @@
  * ends the run with 1. Packages come from the language's own registry into `.cache/clients`, which outlives the run.
  *
  * A program finds the daemon by PARHELION_URL (JSON-RPC, with the key), PARHELION_WS (the same over a websocket), PARHELION_BASE (no
- * path, no key), PARHELION_GRPC (streams), PARHELION_KEY and PARHELION_PROJECT. It prints a line per flow: `ok NAME`, or `not ok NAME: REASON`.
+ * path, no key), PARHELION_GRPC (streams), PARHELION_KEY, PARHELION_PROJECT and PARHELION_ACCOUNT (of more lamports than a double holds). It
+ * prints a line per flow: `ok NAME`, or `not ok NAME: REASON`.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { ownDocuments } from '../../packaging/sdk/documents.ts';
+import { sdkFiles } from '../../packaging/sdk/packages.ts';
+import { SYSTEM_PROGRAM } from '../../src/solana/programs.ts';
+import { EXAMPLES } from '../../src/solana/schemas.ts';
 import { startChain } from '../helpers/chain.ts';
 import { startDaemonProcess } from '../helpers/daemon.ts';
 import { freePort } from '../helpers/free-port.ts';
+import { findProjectRoot } from '../helpers/project-root.ts';
 
 const sources = fileURLToPath(new URL('./', import.meta.url));
 const cache = fileURLToPath(new URL('../../.cache/clients/', import.meta.url));
@@ -48,6 +54,7 @@ const CONFIG = {
   // The Rust SDK reads only entries with all members.
   wallet: { identity: { batchUnknown: 'full' } },
 };
+const LAMPORTS = 9_007_199_254_740_993n;
 const MAX_MS = 20 * 60_000;
 
 interface Client {
@@ -59,6 +66,8 @@ interface Client {
   readonly run: readonly string[];
   /** The program of the page of docs/ about this language. It shows a slot and ends. */
   readonly first?: readonly string[];
+  /** Language of our own package, which is put beside the program in `sdk/`. */
+  readonly sdk?: 'go' | 'python' | 'rust';
 }
 
 const CLIENTS: readonly Client[] = [
@@ -94,7 +103,45 @@ const CLIENTS: readonly Client[] = [
     install: [['cargo', 'build', '--quiet', '--ignore-rust-version']],
     run: ['./target/debug/flows'],
   },
+  {
+    name: 'sdk-python',
+    needs: 'python3',
+    sdk: 'python',
+    install: [],
+    run: ['env', 'PYTHONPATH=sdk', 'python3', 'flows.py'],
+    first: ['env', 'PYTHONPATH=sdk', 'python3', 'first.py'],
+  },
+  {
+    name: 'sdk-go',
+    needs: 'go',
+    sdk: 'go',
+    install: [['go', 'build', '-o', 'flows', '.']],
+    run: ['./flows'],
+    first: ['go', 'run', './first'],
+  },
+  {
+    name: 'sdk-rust',
+    needs: 'cargo',
+    sdk: 'rust',
+    install: [['cargo', 'build', '--quiet']],
+    run: ['./target/debug/flows'],
+    first: ['./target/debug/first'],
+  },
 ];
+
+/** The files of our own packages, made when the first client needs them. */
+let ownPackages: Promise<ReadonlyMap<string, string>> | undefined;
+
+async function addSdk(language: string, folder: string): Promise<void> {
+  const root = findProjectRoot();
+  ownPackages ??= ownDocuments(root).then((documents) => sdkFiles(documents, { root }));
+  for (const [name, text] of await ownPackages) {
+    if (!name.startsWith(`${language}/`)) continue;
+    const path = join(folder, name.replace(language, 'sdk'));
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  }
+}
 
 function pythonClient(name: string, file: string): Client {
   return {
@@ -124,9 +171,11 @@ async function main(names: readonly string[]): Promise<number> {
   }
   const chosen = CLIENTS.filter(({ name }) => names.length === 0 || names.includes(name));
   // Before the chain starts: compilers take the whole machine, and the chain runs in this process.
-  const absent = new Map(chosen.map((client) => [client, install(client, join(cache, client.name))]));
+  const absent = new Map<Client, string | null>();
+  for (const client of chosen) absent.set(client, await install(client, join(cache, client.name)));
   const outcomes: Outcome[] = [];
   const chain = await startChain(CHAIN);
+  await chain.setAccount(EXAMPLES.address, { owner: SYSTEM_PROGRAM, lamports: LAMPORTS, data: new Uint8Array() });
   const grpcPort = await freePort();
   const daemon = await startDaemonProcess({ chain, config: { ...CONFIG, streams: { grpc: { port: grpcPort } } } });
   try {
@@ -138,6 +187,7 @@ async function main(names: readonly string[]): Promise<number> {
       PARHELION_GRPC: `http://127.0.0.1:${grpcPort}`,
       PARHELION_KEY: daemon.key,
       PARHELION_PROJECT: daemon.projectId,
+      PARHELION_ACCOUNT: EXAMPLES.address,
     };
     for (const [client, reason] of absent) outcomes.push(await callWith(client, reason, env));
   } finally {
@@ -188,12 +238,13 @@ async function showsSlot([command, ...args]: readonly string[], cwd: string, env
 }
 
 /** Null when the client is ready to run; otherwise the reason why it cannot be had on this machine. */
-function install({ name, needs, install: steps }: Client, folder: string): string | null {
+async function install({ name, needs, install: steps, sdk }: Client, folder: string): Promise<string | null> {
   if (spawnSync('sh', ['-c', `command -v ${needs}`]).status !== 0) return `${needs} is not installed`;
   mkdirSync(folder, { recursive: true });
   for (const entry of readdirSync(join(sources, name))) {
     cpSync(join(sources, name, entry), join(folder, entry), { recursive: true });
   }
+  if (sdk !== undefined) await addSdk(sdk, folder);
   for (const [command, ...args] of steps) {
     if (args.includes('venv') && existsSync(join(folder, 'venv/bin/pip'))) continue;
     const { status, stderr } = spawnSync(command as string, args, { cwd: folder, encoding: 'utf8', timeout: MAX_MS });

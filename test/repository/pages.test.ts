@@ -195,7 +195,7 @@ test('every metric that is named exists', () => {
   const wrong = wrongOn(documents, ({ text }) =>
     (text.match(/\bparhelion_[a-z_]+/g) ?? []).filter(
       (name) =>
-        !/^parhelion_(process|nodejs)_/.test(name) &&
+        !/^parhelion_(process_|nodejs_|sdk$)/.test(name) &&
         !new RegExp(`^${name}${name.endsWith('_') ? '' : ' '}`, 'm').test(list),
     ),
   );

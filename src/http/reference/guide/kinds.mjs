@@ -20,6 +20,7 @@ export const KINDS = [
         'dashboard',
         'from-hosted',
         'clients',
+        'sdks',
         'javascript',
         'rust',
         'python',
