@@ -71,10 +71,10 @@ export interface Webhook {
 
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
 
-/** Network name for receivers and the operator. */
+/** Name of the network of a chain that is not local. */
 export const networkName = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
 
-/** Name of the network for receivers of deliveries: `local` where the daemon runs its local chain. */
+/** Name of the network for receivers of deliveries and for the operator: `local` where the daemon runs its local chain. */
 export type NetworkOf = (chain: ChainId) => 'devnet' | 'local' | 'mainnet';
 
 type WithStatus = Pick<Webhook, 'type' | 'txnStatus' | 'parsed'>;

@@ -12,7 +12,7 @@ import type { Log } from '../../src/ports/telemetry.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { Reports } from './delivery/attempt.ts';
 import { secretKey, signBody } from './delivery/send.ts';
-import { isoTime, networkName, type Webhook } from './model.ts';
+import { isoTime, type NetworkOf, type Webhook } from './model.ts';
 import { createNoticeKind, type NoticeKindParts } from './notice-kind.ts';
 import type { OwnerAlerts } from './owner-alerts.ts';
 import type { WebhookDb } from './store/tables.ts';
@@ -25,16 +25,17 @@ interface OperatorAlertParts {
   readonly processor: string;
   readonly charges: AccessCharges | null;
   readonly owners: OwnerAlerts;
+  readonly networkOf: NetworkOf;
 }
 
 /** All events for the operator's webhook. */
 export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
-  const { outbox, gaps, chains, processor, charges, owners } = parts;
+  const { outbox, gaps, chains, processor, charges, owners, networkOf } = parts;
   const operational = createOperational({ config: config.operational, enqueue: ctx.jobs.add, clock, random });
   return {
     alerts: createAlerts(operational, owners, charges, clock, log),
-    gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
+    gapAlerts: gaps === null ? null : createGapAlerts({ operational, records: gaps, store, processor, networkOf }),
     stallAlerts: createStallAlerts({
       operational,
       outbox,
@@ -44,8 +45,9 @@ export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: Op
       maxLag: () => ({ seconds: config.maxLagSeconds, slots: config.maxLagSlots }),
       status: (chain) => ctx.chain(chain)?.status() ?? null,
       patienceMs: () => ctx.core.follow.stalledAfterSeconds * 1_000,
+      networkOf,
     }),
-    ...createRevertAlerts(operational, store, log),
+    ...createRevertAlerts({ operational, store, log, networkOf }),
   };
 }
 
@@ -54,8 +56,16 @@ export interface GapAlerts {
   check(): Promise<void>;
 }
 
+interface GapAlertParts {
+  readonly operational: Operational;
+  readonly records: GapRecords;
+  readonly store: Store;
+  readonly processor: string;
+  readonly networkOf: NetworkOf;
+}
+
 /** Each gap is reported once, also across restarts: the key of its event contains the gap's id. */
-function createGapAlerts(operational: Operational, records: GapRecords, store: Store, processor: string): GapAlerts {
+function createGapAlerts({ operational, records, store, processor, networkOf }: GapAlertParts): GapAlerts {
   let reported = 0;
   return {
     async check() {
@@ -66,7 +76,7 @@ function createGapAlerts(operational: Operational, records: GapRecords, store: S
       if (gaps.length === 0) return;
       await store.write(async (tx) => {
         for (const { id, chain, fromSlot, toSlot, reason } of gaps) {
-          const network = networkName(chain);
+          const network = networkOf(chain);
           await operational.report(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, { once: `gap_${id}` });
         }
       });
@@ -91,6 +101,7 @@ interface StallAlertParts {
   readonly maxLag: () => LagLimit;
   /** Time that a stall may last before it is reported. */
   readonly patienceMs: () => number;
+  readonly networkOf: NetworkOf;
 }
 
 interface ProblemState {
@@ -105,11 +116,11 @@ interface ProblemState {
  * is derived from the one before it.
  */
 function createStallAlerts(parts: StallAlertParts): StallAlerts {
-  const { operational, outbox, store, clock, chains, maxLag, patienceMs } = parts;
+  const { operational, outbox, store, clock, chains, maxLag, patienceMs, networkOf } = parts;
   const seen = new Map(chains.map((chain): [ChainId, ProblemState] => [chain, { since: null, isReported: null }]));
 
   async function reportStall(chain: ChainId, status: ChainStatus, reason: string | null): Promise<void> {
-    const network = networkName(chain);
+    const network = networkOf(chain);
     const group = `chain ${network}`;
     const [last] = await outbox.list({ kind: OPERATIONAL_KIND, group }, { limit: 1 });
     if (wasStalled(last) === (reason !== null)) return;
@@ -150,12 +161,19 @@ interface RevertAlerts {
   reverted(tx: StoreTx, chain: ChainId, slot: number): void;
 }
 
-function createRevertAlerts(operational: Operational, store: Store, log: Log): RevertAlerts {
+interface RevertAlertParts {
+  readonly operational: Operational;
+  readonly store: Store;
+  readonly log: Log;
+  readonly networkOf: NetworkOf;
+}
+
+function createRevertAlerts({ operational, store, log, networkOf }: RevertAlertParts): RevertAlerts {
   /** Slots by open reorg transaction. */
   const open = new WeakMap<StoreTx, number[]>();
 
   async function reportReorg(chain: ChainId, slots: readonly number[]): Promise<void> {
-    const network = networkName(chain);
+    const network = networkOf(chain);
     const range = { network, blocks: slots.length, fromSlot: Math.min(...slots), toSlot: Math.max(...slots) };
     await store.write((tx) => operational.report(tx, 'chain.reverted', range));
   }

@@ -114,7 +114,15 @@ function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookSer
   };
   const mailer = createMailer(config);
   const owners = createOwnerAlerts({ store, clock, random, enqueue: ctx.jobs.add, outbox, log, email: config.email });
-  const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, charges, owners, processor: PROCESSOR_NAME });
+  const operator = createOperatorAlerts(ctx, {
+    outbox,
+    gaps,
+    chains,
+    charges,
+    owners,
+    processor: PROCESSOR_NAME,
+    networkOf,
+  });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
   const pace = paceOf(ctx);
   const autoDisable: AutoDisableParts = {

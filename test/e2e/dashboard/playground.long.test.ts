@@ -14,13 +14,13 @@ const skip = chromiumMissing() ?? (await chainMissing()) ?? false;
 /** The wallet of the demo that transfers come from. */
 const PAYER = '4h25pvcyW2Peha1JHzkkgCK3FgqZEvUcN1XRcMA7A7Rv';
 
-const start = (local: object) =>
+const start = (local: object, webhooks: object = {}) =>
   startDaemonProcess({
     config: {
       plugins: ['access', 'dashboard', 'parsed', 'proxy', 'webhooks'],
       upstream: { urls: [], local: { mode: 'on', port: 0, ...local } },
       follow: { enabled: true },
-      webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] },
+      webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'], ...webhooks },
       dashboard: { operatorToken: OPERATOR_TOKEN },
     },
   });
@@ -46,7 +46,8 @@ describe('the playground', { skip }, () => {
   before(async () => {
     browser = await startChromium();
     receiver = await startReceiver();
-    daemon = await start({ consensus: 'towerbft', finalityDepth: 2_000 });
+    const operational = { url: `${receiver.url}/operator`, secret: `whsec_${Buffer.alloc(32, 7).toString('base64')}` };
+    daemon = await start({ consensus: 'towerbft', finalityDepth: 2_000 }, { operational });
   });
   afterEach(() => closePages(browser));
   after(async () => {
@@ -88,7 +89,7 @@ describe('the playground', { skip }, () => {
     await transfer.getByText(/transferred 0\.25 SOL to/).waitFor();
     await transfer.getByRole('link', { name: 'Of the payer' }).waitFor();
     await transfer.getByText('delivered').waitFor();
-    assert.equal(receiver.received[0]?.headers['x-parhelion-network'], 'local');
+    assert.equal(receiver.received.find(({ url }) => url === '/played')?.headers['x-parhelion-network'], 'local');
     const slot = numberIn(await transfer.getByText(/^In block/).textContent());
 
     await choose(page, 'Fork');
@@ -104,6 +105,20 @@ describe('the playground', { skip }, () => {
     const fork = cardOf(page, 'Fork:');
     await fork.getByText('rolled it back').first().waitFor();
     await transfer.getByText('A fork dropped its block, and no block of the new branch has it').waitFor();
+    const toldOperator = () =>
+      receiver.received
+        .filter(({ url }) => url === '/operator')
+        .map(
+          ({ body }) => JSON.parse(body.toString()) as { readonly type: string; readonly data: { network?: string } },
+        );
+    await until(
+      async () => toldOperator().some(({ type }) => type === 'chain.reverted'),
+      'the operator hears of the fork',
+    );
+    assert.ok(
+      toldOperator().every(({ type, data }) => !type.startsWith('chain.') || data.network === 'local'),
+      JSON.stringify(toldOperator()),
+    );
     assert.deepEqual(await axeFaults(page), []);
     // An explorer of public networks knows nothing of it.
     await transfer.getByRole('link', { name: 'Of the payer' }).click();
