@@ -36,7 +36,8 @@ export async function startLocalChainProcess(options: LocalChainProcessOptions =
   const source = import.meta.url.endsWith('.ts');
   const entry = new URL(source ? './child.ts' : './child.js', import.meta.url);
   const child = fork(entry, {
-    execArgv: source ? ['--import', import.meta.resolve('tsx')] : [],
+    // A package of the chain's client uses a part of Node that goes away: its warning would be the first line that a newcomer reads.
+    execArgv: source ? ['--no-deprecation', '--import', import.meta.resolve('tsx')] : ['--no-deprecation'],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const listeners = new Set<(reason: string) => void>();

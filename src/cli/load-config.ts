@@ -50,6 +50,10 @@ export async function loadCliConfig(
   return { ...config, plugins: withNeeded(config.plugins, config.core) };
 }
 
+/** Whether a start without flags is that of a service, not one for trying out. Errors: CONFIG_UNREADABLE, exit 78. */
+export const hasConfiguration = (io: CliIo): boolean =>
+  io.env['NODE_ENV'] === 'production' || findConfigFile({}, io) !== null;
+
 /**
  * Names of the sections with a value that is neither the default of the schema nor that of a start without configuration.
  */

@@ -115,6 +115,7 @@ export function localChainBanner(
     ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
     ...(chain.socketPort === null ? [] : [` It also uses port ${chain.socketPort}, for websockets only.`]),
     ` For a real network: SOLANA_RPC_URL=... ${program} serve`,
+    ` All commands: ${program} --help`,
     RULE,
   ];
 }

@@ -4,21 +4,24 @@ import { type CliCommand, type CliIo, type CommandFlag, type CommandValues, comm
 import { commandTable } from './command-table.ts';
 import { versionText } from './package-files.ts';
 
-const EXIT_CODES = `
+const AFTER_HELP = `
+Without a command, where there is no configuration, it runs a local chain, as \`parhelion serve\` does.
+
 Exit codes: 0 done, 1 what was checked is not as it should be, 57 the database is of a newer version, 64 wrong usage,
 70 a bug, 75 temporary (an upstream, the database or the daemon does not answer, the disk is full), 78 configuration.`;
 
 /** Runs one command line and returns the exit code: 0, 1, 57, 64, 70, 75 or 78. */
 export async function runCli(given: readonly string[], io: CliIo): Promise<number> {
+  let args = given;
   // `help keys create` is `keys create --help`.
-  const args = given[0] === 'help' ? [...given.slice(1), '--help'] : given;
+  if (given[0] === 'help') args = [...given.slice(1), '--help'];
   const asJson = args.includes('--json');
   let exitCode: number = EXIT.ok;
   const program = new Command('parhelion')
     .description('Self-hosted data service for Solana')
     .version(versionText())
     .helpCommand('help [command...]', 'show the help of a command')
-    .addHelpText('after', EXIT_CODES)
+    .addHelpText('after', AFTER_HELP)
     .exitOverride()
     .configureOutput({
       writeOut: (text) => io.out(text.trimEnd()),
@@ -33,6 +36,7 @@ export async function runCli(given: readonly string[], io: CliIo): Promise<numbe
     });
   for (const command of commandTable) add(command);
   try {
+    if (given.length === 0 && (await isFirstTry(io))) args = ['serve'];
     // Only if needed: finding the commands of plugins loads the plugins.
     if (!commandTable.some(({ path }) => path[0] === args[0])) {
       for (const command of await loadPluginCommands(args, io)) add(command);
@@ -42,6 +46,15 @@ export async function runCli(given: readonly string[], io: CliIo): Promise<numbe
   } catch (error) {
     return report(error, io, asJson);
   }
+}
+
+/**
+ * Whether the bare command starts the daemon: `npx parhelion` does what a newcomer expects. Where there is a configuration, it only shows the
+ * help: nobody starts a second daemon of a service by a word.
+ */
+async function isFirstTry(io: CliIo): Promise<boolean> {
+  const { hasConfiguration } = await import('./load-config.ts');
+  return !hasConfiguration(io);
 }
 
 /** For documents about commands: those of a configuration that cannot be loaded are left out. */

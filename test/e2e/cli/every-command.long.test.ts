@@ -104,7 +104,11 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
   await usage(['dump-config', '--format', 'xml'], /Allowed choices are yaml, json/);
   await usage(['check-config', '--format', 'yaml'], /Allowed choices are text, json/);
   await usage(['completion', 'powershell'], /shell is "powershell", and not one of bash, zsh, fish/);
-  await usage([], /^Usage: parhelion/);
+  // Where nothing is configured, the bare command runs a local chain: src/cli/run.bare.test.ts.
+  const bare = await runCommand([], { env: { NODE_ENV: 'production' } });
+  assert.equal(bare.code, 64);
+  assert.match(bare.err, /^Usage: parhelion/);
+  assert.equal(bare.out, '');
 });
 
 test('a configuration that cannot be read is 78 for every command but init and doctor, which say it their way', async () => {
