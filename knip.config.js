@@ -52,6 +52,7 @@ export default {
     'java',
     'clickhouse-server',
     'openssl',
+    'setpriv',
     'umount',
     'strace',
     'unshare',

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
+import { checkUpstream } from '../../src/cli/load-config.ts';
 import { builtInDir } from '../../src/cli/package-files.ts';
 import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 import { readEnvironment } from '../../src/config/env.ts';
@@ -26,6 +29,7 @@ const defaults = Value.Default(coreConfig, {}) as CoreConfig;
 
 interface Service {
   readonly image?: string;
+  readonly command?: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
   readonly ports?: readonly string[];
   readonly read_only?: boolean;
@@ -34,10 +38,14 @@ interface Service {
   readonly stop_grace_period?: string;
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
 }
-const { services, volumes } = parse(read('compose.yaml')) as {
+interface Compose {
   readonly services: Readonly<Record<'parhelion' | 'postgres', Service>>;
   readonly volumes: object;
-};
+}
+const [trial, production] = ['compose.yaml', 'compose.production.yaml'].map((name) => parse(read(name)) as Compose) as [
+  Compose,
+  Compose,
+];
 
 /** What the configuration makes of these variables. */
 async function overrides(environment: Readonly<Record<string, string>>) {
@@ -50,6 +58,30 @@ test('the linter of Dockerfiles has nothing to say', () => {
   const found = validate(dockerfile).map(({ message, range }) => `${range.start.line + 1}: ${message}`);
   assert.deepEqual(found, []);
   assert.notDeepEqual(validate(dockerfile.replace('USER node', 'USERS node')), []);
+});
+
+/** As much of the linter's types as this needs; its own cannot be resolved here. */
+interface ComposeLinter {
+  lintFiles(paths: readonly string[], isRecursive: boolean): readonly { readonly messages: readonly LintMessage[] }[];
+}
+interface LintMessage {
+  readonly type: string;
+  readonly rule: string;
+  readonly message: string;
+}
+
+test('the linter of Compose finds no error', async (t) => {
+  const { DCLinter } = (await import('dclint')) as unknown as { DCLinter: new (config: object) => ComposeLinter };
+  // Its opinions on order and style are warnings.
+  const errorsOf = (path: string) =>
+    new DCLinter({ rules: {}, quiet: false, debug: false, exclude: [] })
+      .lintFiles([path], false)
+      .flatMap(({ messages }) => messages.filter(({ type }) => type === 'error').map(({ message }) => message));
+  for (const name of ['compose.yaml', 'compose.production.yaml']) assert.deepEqual(errorsOf(root + name), [], name);
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-compose-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  writeFileSync(join(dir, 'compose.yaml'), read('compose.yaml').replace('read_only:', 'readonly:'));
+  assert.match(errorsOf(join(dir, 'compose.yaml')).join(), /additional properties|readonly/i, 'it sees a difference');
 });
 
 test('the image runs without privileges, on a Node that the program is for, and tells its health', () => {
@@ -93,8 +125,34 @@ test('the build sees all that the package holds, and nothing that is not there',
   }
 });
 
-test('compose: the daemon waits for its database, has the rights it needs, and time to drain', async () => {
-  const { parhelion, postgres } = services;
+/** What Compose makes of a value without variables around it: what stands behind `:-`. */
+const withoutVariables = (text: string) => text.replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1');
+
+test('compose without an edit: a local chain, kept in its volume, with the ports of the defaults', async () => {
+  const { services, volumes } = trial;
+  assert.deepEqual(Object.keys(services), ['parhelion']);
+  const { environment, command, ports } = services.parhelion;
+  assert.doesNotMatch(
+    withoutVariables(read('compose.yaml').replaceAll(/^#.*$/gm, '')),
+    /\$/,
+    'a variable has to be set',
+  );
+  assert.deepEqual(command, ['serve'], 'no file of configuration');
+  const plain = Object.fromEntries(Object.entries(environment).map(([name, text]) => [name, withoutVariables(text)]));
+  const found = await overrides(plain);
+  assert.deepEqual(Object.fromEntries(found), { 'log.format': 'pretty', 'admin.host': '0.0.0.0' });
+  const { mode } = defaults.upstream.local;
+  const asked = { urlCount: 0, mode, fromFile: false, productionEnv: plain['NODE_ENV'] === 'production' };
+  assert.equal(checkUpstream(asked), 'local');
+  assert.deepEqual(ports, production.services.parhelion.ports);
+  for (const key of ['read_only', 'cap_drop', 'security_opt', 'stop_grace_period'] as const)
+    assert.deepEqual(services.parhelion[key], production.services.parhelion[key], key);
+  // Not the volume of production.
+  assert.deepEqual([Object.keys(volumes), Object.keys(production.volumes)], [['trial'], ['data', 'postgres']]);
+});
+
+test('compose in production: the daemon waits for its database, has the rights it needs, and time to drain', async () => {
+  const { parhelion, postgres } = production.services;
   const found = await overrides(parhelion.environment);
   assert.deepEqual([...found.keys()].sort(), ['admin.host', 'store.url', 'upstream.urls']);
   const url = String(found.get('store.url'));
@@ -113,5 +171,4 @@ test('compose: the daemon waits for its database, has the rights it needs, and t
     [port, port + 1, defaults.admin.port].map((one) => `127.0.0.1:${one}:${one}`),
   );
   assert.match(postgres.image!, /^postgres:\d+\.\d+-/);
-  assert.deepEqual(Object.keys(volumes), ['data', 'postgres']);
 });
