@@ -13,6 +13,7 @@ export const KINDS = [
     pages: [
       ...[
         'operators',
+        'kubernetes',
         'runbook',
         'ledger',
         'archive',
