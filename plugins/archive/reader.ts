@@ -12,7 +12,7 @@ import type {
 } from '../../src/ports/ledger.ts';
 import { transactionOf } from '../../src/solana/block-text.ts';
 import { readRanges, type SlotRange } from './ranges.ts';
-import { isLeftOut, KEYS, OWNERS } from './tables.ts';
+import { hasNoRows, KEYS, OWNERS } from './tables.ts';
 
 /** How long the ranges are taken for current. A slot that is new by then is still in the ledger. */
 const RANGES_MS = 2_000;
@@ -90,7 +90,7 @@ export function createArchiveReader(engine: ArchiveEngine, clock: Clock): Archiv
   }
 
   async function addressPage(query: AddressQuery): Promise<AddressPage | null> {
-    if (isLeftOut(query.address)) return null;
+    if (hasNoRows(query.address)) return null;
     const { order, above, below, limit } = query;
     const isNewest = order === 'newest';
     const all = await ranges();

@@ -4,7 +4,7 @@ import type { ArchiveEngine } from '../../src/ports/ledger.ts';
 import { elementsOf } from '../../src/solana/block-text.ts';
 import { changedOwners } from '../../src/solana/changed-owners.ts';
 import { memoOf } from '../../src/solana/memo.ts';
-import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../../src/solana/programs.ts';
+import { WITHOUT_HISTORY } from '../../src/solana/programs.ts';
 import type { CompleteRange } from './ranges.ts';
 
 /**
@@ -91,12 +91,11 @@ export async function createTables(engine: ArchiveEngine): Promise<void> {
   }
 }
 
-/** Every transaction has them; nobody asks for their history, and it would be most of the table. */
-const LEFT_OUT = [SYSTEM_PROGRAM, VOTE_PROGRAM, CLOCK_SYSVAR, SLOT_HASHES_SYSVAR];
-const leftOut = new Set(LEFT_OUT);
+const leftOut = new Set(WITHOUT_HISTORY);
 
-export const isLeftOut = (address: Uint8Array): boolean =>
-  LEFT_OUT.some((one) => Buffer.compare(decode32(one)!, address) === 0);
+/** Whether no row has the address: those of `WITHOUT_HISTORY` would be most of the table. */
+export const hasNoRows = (address: Uint8Array): boolean =>
+  WITHOUT_HISTORY.some((one) => Buffer.compare(decode32(one)!, address) === 0);
 
 export const KEYS = [null, 'static', 'loaded'] as const;
 export const OWNERS = [null, 'unchanged', 'changed'] as const;

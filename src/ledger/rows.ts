@@ -1,7 +1,7 @@
 import { decode32 } from '../lib/base58.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import { changedOwners } from '../solana/changed-owners.ts';
-import { CLOCK_SYSVAR, SLOT_HASHES_SYSVAR, SYSTEM_PROGRAM, VOTE_PROGRAM } from '../solana/programs.ts';
+import { WITHOUT_HISTORY } from '../solana/programs.ts';
 import type { ByteSink, Source } from './bytes.ts';
 
 /**
@@ -23,15 +23,12 @@ export const VOTE_ROWS = '\u0002';
 const SIGNATURE_ROWS = '\u0003';
 
 /** Flags of a row: of a loaded key; of an owner of whose accounts a balance changed. */
-export const LOADED = 1;
-export const CHANGED = 2;
+export const KEY_LOADED = 1;
+export const OWNER_CHANGED = 2;
 
 export const nameBytes = (kind: string) => (kind === SIGNATURE_ROWS ? 9 : 33);
 
-/** Nearly every transaction has them: their history is that of the chain. */
-const LEFT_OUT = new Set(
-  [SYSTEM_PROGRAM, VOTE_PROGRAM, CLOCK_SYSVAR, SLOT_HASHES_SYSVAR].map((address) => latin1(decode32(address)!)),
-);
+const LEFT_OUT = new Set(WITHOUT_HISTORY.map((address) => latin1(decode32(address)!)));
 
 function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
@@ -96,10 +93,10 @@ export function rowsOf({ transactions, keys }: ChainBlock): BlockRows {
       continue;
     }
     for (let at = 0; at < tx.keys.length; at++)
-      addRow(found, tx.keys[at]!, index * 16 + (at < tx.staticKeyCount ? 0 : LOADED));
+      addRow(found, tx.keys[at]!, index * 16 + (at < tx.staticKeyCount ? 0 : KEY_LOADED));
     if (tx.tokenOwners.length === 0) continue;
     const changed = changedOwners(tx);
-    for (const id of tx.tokenOwners) addRow(owners, id, index * 16 + (changed.has(id) ? CHANGED : 0));
+    for (const id of tx.tokenOwners) addRow(owners, id, index * 16 + (changed.has(id) ? OWNER_CHANGED : 0));
   }
   const entries = [...signatures];
   const name = (kind: string, id: number) => kind + latin1(keys.bytes(id));

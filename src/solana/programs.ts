@@ -33,6 +33,8 @@ export const RENT_SYSVAR = 'SysvarRent111111111111111111111111111111111';
 export const SLOT_HASHES_SYSVAR = 'SysvarS1otHashes111111111111111111111111111';
 export const SLOT_HISTORY_SYSVAR = 'SysvarS1otHistory11111111111111111111111111';
 export const STAKE_HISTORY_SYSVAR = 'SysvarStakeHistory1111111111111111111111111';
+/** Nearly every transaction names them: their history is that of the chain, so neither ledger nor archive keeps one. */
+export const WITHOUT_HISTORY: readonly string[] = [SYSTEM_PROGRAM, VOTE_PROGRAM, CLOCK_SYSVAR, SLOT_HASHES_SYSVAR];
 /** Holds the certificate of the last TowerBFT block once a cluster has moved to Alpenglow; owned by the System program. */
 export const ALPENGLOW_CERTIFICATE = '42Ym56TQ7AKFThRv5nyoSABq5ZPgE2TLKo8BALZEtoU1';
 

@@ -2,10 +2,10 @@ import { encode64 } from '../../lib/base58.ts';
 import type { AddressPage, AddressQuery, AddressRow, LedgerPlace } from '../../ports/ledger.ts';
 import {
   type BlockRows,
-  CHANGED,
   isLeftOut,
+  KEY_LOADED,
   KEY_ROWS,
-  LOADED,
+  OWNER_CHANGED,
   OWNER_ROWS,
   rowKey,
   signatureName,
@@ -119,10 +119,10 @@ export function createLookUps(state: IndexState, { blocks, coverage, runs, hasAd
       places.set(name, { key: null, owner: null, ...places.get(name), ...row, ...reason });
     };
     for (const row of await rowsOfName({ name: named(KEY_ROWS), order, above, below, limit }))
-      add(row, { key: (row.flags & LOADED) === 0 ? 'static' : 'loaded' });
+      add(row, { key: (row.flags & KEY_LOADED) === 0 ? 'static' : 'loaded' });
     if (reasons !== 'keys')
       for (const row of await ownerRows({ name: named(OWNER_ROWS), order, above, below, limit }, reasons === 'changed'))
-        add(row, { owner: (row.flags & CHANGED) === 0 ? 'unchanged' : 'changed' });
+        add(row, { owner: (row.flags & OWNER_CHANGED) === 0 ? 'unchanged' : 'changed' });
     const sorted = [...places.values()].sort((a, b) => (isBefore(a, b) === isNewest ? 1 : -1)).slice(0, limit);
     const votes = await rowsOfName({ name: named(VOTE_ROWS), order, above: BOTTOM, below: TOP, limit: 1 });
     const rows = await withDetails(sorted.slice(0, query.limit));
@@ -135,7 +135,7 @@ export function createLookUps(state: IndexState, { blocks, coverage, runs, hasAd
     let { above, below } = query;
     for (;;) {
       const some = await rowsOfName({ ...query, above, below });
-      found.push(...some.filter(({ flags }) => !isChanged || (flags & CHANGED) !== 0));
+      found.push(...some.filter(({ flags }) => !isChanged || (flags & OWNER_CHANGED) !== 0));
       if (some.length < query.limit || found.length >= query.limit) return found.slice(0, query.limit);
       if (query.order === 'newest') below = some.at(-1)!;
       else above = some.at(-1)!;

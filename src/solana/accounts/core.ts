@@ -2,7 +2,7 @@ import { decode as decodeMsgPack } from '@msgpack/msgpack';
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { JsonNumber, parseVerbatim } from '../../lib/json.ts';
 import { CORE_PROGRAM } from '../programs.ts';
-import { type Decoded, keyText, type RawAccount, text, tryDecode, undecoded } from './decoded.ts';
+import { type Decoded, keyText, type RawAccount, readText, tryDecode, undecoded } from './decoded.ts';
 
 /** An asset of Metaplex Core: one account, without mint and token account. Keys are base58. */
 export interface CoreAsset {
@@ -62,7 +62,7 @@ export function isBurntCore({ owner, lamports, data }: RawAccount): boolean {
 function readAsset(reader: ByteReader, data: Uint8Array): CoreAsset {
   const owner = keyText(reader);
   const updateAuthority = readAuthority(reader);
-  const [name, uri, seq] = [text(reader), text(reader), reader.option(reader.u64)];
+  const [name, uri, seq] = [readText(reader), readText(reader), reader.option(reader.u64)];
   return { owner, updateAuthority, name, uri, seq, plugins: readCorePlugins(reader, data) };
 }
 
@@ -74,7 +74,7 @@ function readAuthority(reader: ByteReader): CoreAsset['updateAuthority'] {
 }
 
 function readCollection(reader: ByteReader, data: Uint8Array): CoreCollection {
-  const [updateAuthority, name, uri] = [keyText(reader), text(reader), text(reader)];
+  const [updateAuthority, name, uri] = [keyText(reader), readText(reader), readText(reader)];
   const [numMinted, currentSize] = [reader.u32(), reader.u32()];
   return { updateAuthority, name, uri, numMinted, currentSize, plugins: readCorePlugins(reader, data) };
 }
@@ -267,7 +267,10 @@ const PLUGINS: readonly (readonly [name: string, read: PluginReader])[] = [
   ['transfer_delegate', empty],
   ['update_delegate', (reader) => ({ additional_delegates: keys(reader) })],
   ['permanent_freeze_delegate', frozen],
-  ['attributes', (reader) => ({ attribute_list: reader.list(() => ({ key: text(reader), value: text(reader) }), 8) })],
+  [
+    'attributes',
+    (reader) => ({ attribute_list: reader.list(() => ({ key: readText(reader), value: readText(reader) }), 8) }),
+  ],
   ['permanent_transfer_delegate', empty],
   ['permanent_burn_delegate', empty],
   ['edition', (reader) => ({ number: reader.u32() })],
@@ -286,7 +289,7 @@ const PLUGINS: readonly (readonly [name: string, read: PluginReader])[] = [
   ],
   [
     'autograph',
-    (reader) => ({ signatures: reader.list(() => ({ address: keyText(reader), message: text(reader) }), 36) }),
+    (reader) => ({ signatures: reader.list(() => ({ address: keyText(reader), message: readText(reader) }), 36) }),
   ],
   ['bubblegum_v2', empty],
   ['freeze_execute', frozen],
@@ -310,7 +313,7 @@ function readRoyalties(reader: ByteReader): Json {
   return { basis_points, creators, rule_set: rule === 'None' ? rule : { [rule]: keys(reader) } };
 }
 
-const optionalText = (reader: ByteReader): string | null => reader.option(() => text(reader));
+const optionalText = (reader: ByteReader): string | null => reader.option(() => readText(reader));
 
 // ------------------------------------------------------------------------------------------------- external plugins
 
@@ -348,7 +351,7 @@ const ADAPTERS: readonly (readonly [name: string, read: (reader: ByteReader) => 
         return { parent_key: { [parent]: value }, schema: variant(SCHEMAS, reader) };
       },
     ],
-    [AGENT_IDENTITY, (reader) => ({ uri: text(reader) })],
+    [AGENT_IDENTITY, (reader) => ({ uri: readText(reader) })],
   ];
 
 function readAdapter(type: number, bytes: Uint8Array): Adapter | null {

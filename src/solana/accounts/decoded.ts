@@ -55,7 +55,7 @@ export function presence(reader: ByteReader): boolean {
 }
 
 /** A u32 length and UTF-8; invalid UTF-8 is replaced, trailing zeros are padding. */
-export function text(reader: ByteReader): string {
+export function readText(reader: ByteReader): string {
   const bytes = reader.blob();
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === 0) end -= 1;

@@ -1,6 +1,6 @@
 import { createByteReader } from '../../lib/bytes.ts';
 import { INSCRIPTION_PROGRAM } from '../programs.ts';
-import { type Decoded, keyText, type RawAccount, text, tryDecode, undecoded } from './decoded.ts';
+import { type Decoded, keyText, type RawAccount, readText, tryDecode, undecoded } from './decoded.ts';
 
 /** What the program of LibrePlex says of data that somebody inscribed for a mint. The data are in an account of their own. */
 export interface Inscription {
@@ -30,8 +30,8 @@ export function decodeInscription({ owner, data }: RawAccount): Decoded<Inscript
   return tryDecode(() => {
     const reader = createByteReader(data, VERSION_3.length);
     const [authority, root, dataAccount] = [keyText(reader), keyText(reader), keyText(reader)];
-    const [order, size, contentType, encoding] = [reader.u64(), reader.u32(), text(reader), text(reader)];
-    const validationHash = reader.option(() => text(reader));
+    const [order, size, contentType, encoding] = [reader.u64(), reader.u32(), readText(reader), readText(reader)];
+    const validationHash = reader.option(() => readText(reader));
     return { authority, root, dataAccount, order, size, contentType, encoding, validationHash };
   });
 }

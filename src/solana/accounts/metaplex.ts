@@ -1,6 +1,6 @@
 import { type ByteReader, createByteReader, LayoutError } from '../../lib/bytes.ts';
 import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../programs.ts';
-import { type Decoded, keyText, type RawAccount, text, tryDecode, undecoded } from './decoded.ts';
+import { type Decoded, keyText, type RawAccount, readText, tryDecode, undecoded } from './decoded.ts';
 
 /** A Metaplex metadata account. Keys are base58; texts are without padding zeros, blanks are kept. */
 export interface Metadata extends MetadataTail {
@@ -45,7 +45,7 @@ function readMetadata(data: Uint8Array): Metadata {
   const reader = createByteReader(data, 1);
   const creator = (): Creator => ({ address: keyText(reader), verified: reader.bool(), share: reader.u8() });
   const [updateAuthority, mint] = [keyText(reader), keyText(reader)];
-  const [name, symbol, uri] = [text(reader), text(reader), text(reader)];
+  const [name, symbol, uri] = [readText(reader), readText(reader), readText(reader)];
   const sellerFeeBasisPoints = reader.u16();
   const creators = reader.option(() => reader.list(creator, CREATOR_BYTES));
   const [primarySaleHappened, isMutable] = [reader.bool(), reader.bool()];

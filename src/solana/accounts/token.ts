@@ -7,7 +7,7 @@ import {
   optionalKey,
   presence,
   type RawAccount,
-  text,
+  readText,
   tryDecode,
   undecoded,
 } from './decoded.ts';
@@ -216,8 +216,8 @@ export function decodeTokenMetadata(value: Uint8Array): Decoded<TokenMetadata> {
   return tryDecode(() => {
     const reader = createByteReader(value);
     const updateAuthority = nullableKey(reader);
-    const [mint, name, symbol, uri] = [keyText(reader), text(reader), text(reader), text(reader)];
-    const additional = reader.list(() => [text(reader), text(reader)] as const, PAIR_BYTES);
+    const [mint, name, symbol, uri] = [keyText(reader), readText(reader), readText(reader), readText(reader)];
+    const additional = reader.list(() => [readText(reader), readText(reader)] as const, PAIR_BYTES);
     return { updateAuthority, mint, name, symbol, uri, additional };
   });
 }
