@@ -252,7 +252,7 @@ class DirectView implements AddressHistory {
   readonly timeNear: AddressHistory['timeNear'] = (slot) => this.parts.upstream.blockTime(slot, this.parts.ask.signal);
 }
 
-export const createDirectView = (parts: DirectViewParts): AddressHistory => new DirectView(parts);
+const createDirectView = (parts: DirectViewParts): AddressHistory => new DirectView(parts);
 
 /** The oldest entries of a list, in whole slots. */
 function oldestOf(entries: readonly HistoryEntry[], limit: number): readonly HistoryEntry[] {
