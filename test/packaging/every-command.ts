@@ -71,8 +71,8 @@ const COMMAND_CASES: Readonly<Record<string, Case>> = {
     code: 0,
     says: /is no longer a member/,
   },
-  'keys create': { args: ({ project }) => ['--project', project], code: 0, says: /^key /, makes: 'key' },
-  'keys list': { args: none, code: 0, says: /active/ },
+  'keys create': { args: ({ project }) => ['--project', project], code: 0, says: /^key / },
+  'keys list': { args: none, code: 0, says: /active/, makes: 'key' },
   'keys allow-ip': { args: (made) => [...ofKey(made), '--ips', '127.0.0.1'], code: 0, says: /127\.0\.0\.1/ },
   'keys allow-origin': {
     args: (made) => [...ofKey(made), '--origins', 'https://a.example'],
@@ -248,7 +248,7 @@ export async function runEveryCommand(file: string, folder: string): Promise<voi
     assert.equal(code, wanted.code, `${command}: ${out}${err}`);
     assert.match(`${out}${err}`, wanted.says, command);
     assert.doesNotMatch(err, /\n\s+at .*\.js:/, `${command} shows a stack`);
-    if (wanted.makes !== undefined) made[wanted.makes as 'key'] = idOf(`${out}${err}`, wanted.makes);
+    if (wanted.makes !== undefined) made[wanted.makes as 'key'] = idOf(`${out}${err}`);
   };
   try {
     let daemon: ReturnType<typeof program.begin> | null = null;
@@ -276,10 +276,9 @@ export async function runEveryCommand(file: string, folder: string): Promise<voi
   }
 }
 
-/** A new key is shown first, and its id at the end of what it says. */
-function idOf(text: string, what: string): string {
-  const ids = text.match(new RegExp(UUID.source, 'g')) ?? [];
-  const id = what === 'key' ? ids.at(-1) : ids[0];
+/** A line begins with the id of what it is about. */
+function idOf(text: string): string {
+  const id = UUID.exec(text)?.[0];
   assert.ok(id !== undefined, text);
   return id;
 }

@@ -64,7 +64,7 @@ describe('a release', { skip: reason ?? false }, () => {
 
   before(() => {
     succeed('chmod', ['0755', dir]);
-    const fast = ['--built', '--only', 'npm,deb', '--compression', 'none'];
+    const fast = ['--built', '--only', 'npm,deb,sdk', '--compression', 'none'];
     for (const [folder, version] of [
       [packages, VERSION],
       [earlier, '0.0.9'],
@@ -112,6 +112,10 @@ describe('a release', { skip: reason ?? false }, () => {
         'packages/SHA256SUMS',
         `packages/parhelion-${VERSION}-linux-x64.cdx.json`,
         `packages/parhelion-${VERSION}.tgz`,
+        `packages/parhelion-sdk-${VERSION}.tgz`,
+        `packages/parhelion-sdk-go-${VERSION}.tar.gz`,
+        `packages/parhelion-sdk-rust-${VERSION}.tar.gz`,
+        `packages/parhelion_sdk-${VERSION}-py3-none-any.whl`,
         `packages/${deb}`,
       ].sort(),
     );
