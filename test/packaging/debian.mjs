@@ -183,7 +183,7 @@ try {
   const { key } = ask('keys', 'create', '--project', project.id);
   // Texts name the program as a shell finds it.
   const spare = succeed('parhelion', 'keys', 'create', '--project', project.id, '--config', CONFIG);
-  assert.match(spare, /To revoke it: parhelion keys revoke --id /);
+  assert.match(spare, /shown only once\. parhelion keys list shows its id/);
   await use({ api: API, admin: 'http://127.0.0.1:8790' }, key, receiver);
   assert.equal(statSync('/var/lib/parhelion/run.json').uid, statSync('/var/lib/parhelion').uid);
   // A new plugin builds against the types of this package.
