@@ -48,7 +48,10 @@ ip link set lo up
 inside() { chroot . /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/root /bin/sh -ec "$1"; }
 inside "cd /build; $2"
 umount build/node_modules
+# The checkout may lie below tmp.
+umount ".$CHECKOUT"
 rm -rf build tmp/*
+mkdir -p ".$CHECKOUT" && mount -t tmpfs tmpfs ".$CHECKOUT"
 inside "$3"
 mkdir tmp/test && cp -r "$1/driver/." tmp/test/
 stat --format 'data of the image: %u %a' ".$4"

@@ -34,8 +34,8 @@ test('projects and keys on a stopped daemon: made, shown, changed, granted; tabl
   );
   const list = await run('projects', 'list');
   const [head, line] = list.out.split('\n');
-  assert.match(head!, /^ID +PLAN +STATE +CREATED \(UTC\) +NAME$/);
-  assert.match(line!, new RegExp(`^${id} +free +active +\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2} +a\\?\\[31mb$`));
+  assert.match(head!, /^ID +PLAN +STATE +REQUESTS 7 D +LAST USE +CREATED \(UTC\) +NAME$/);
+  assert.match(line!, new RegExp(`^${id} +free +active +0 +- +\\d{4}-\\d{2}-\\d{2} \\d{2}:\\d{2} +a\\?\\[31mb$`));
   await json('projects', 'set-plan', '--id', id, '--plan', 'developer', '--override', '{"ratePerSecond":{"rpc":7}}');
   await json('projects', 'grant', '--id', id, '--credits', '250');
   await json('projects', 'set-plan', '--id', id, '--admin-api', 'off');
