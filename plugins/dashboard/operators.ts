@@ -23,7 +23,7 @@ export interface Operators {
 }
 
 const TOKEN_BYTES = 24;
-/** Names stand in the audit log and in file names of exports. */
+/** Names stand in the audit log; those of an identity provider contain `@` or `:`. */
 export const OPERATOR_NAME = '^[a-z0-9][a-z0-9._-]{0,63}$';
 const MAX_OPERATORS = 1_000;
 
