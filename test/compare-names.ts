@@ -35,7 +35,11 @@ const RENAMED: Readonly<Record<string, string>> = {
   'no seen or expired transaction is sent again, and all repetitions end':
     'a transaction in a block is not sent again, one that a fork dropped is, and all repetitions end',
   'blocks wait for a board in their order; a fork takes out what waits, and one that falls behind ends its subscriptions':
-    'blocks wait for a board in their order; a fork takes out what waits; one that falls behind leaves out the oldest and ends nothing',
+    'blocks wait for a board in their order; a fork takes out what waits; one that falls behind leaves out the oldest, says so, and ends nothing',
+  'a list that is gone is made again, and pages go on where they were':
+    'a list that is gone is made again at its price, and pages go on where they were',
+  'compose: the daemon waits for its database, has the rights it needs, and time to drain':
+    'compose in production: the daemon waits for its database, has the rights it needs, and time to drain',
   'the lock file names no download address': 'the lock files name no download address',
   'the lock file holds the binaries of every platform: npm refuses it otherwise':
     'the lock files hold the binaries of every platform: npm refuses it otherwise',
@@ -229,7 +233,7 @@ const RENAMED: Readonly<Record<string, string>> = {
   'who begins with `latest` is asked before anything is fetched':
     'with `latest`, the past of a tree is fetched only on request',
   'what a receiver answers is shown as text, and what failed is recovered':
-    'the answer of a receiver is shown as text, and failed deliveries are recovered',
+    'the answer of a receiver is shown as text, and failed deliveries are sent again',
   'what is not run is no way around the tests': 'blocks that are not run cannot hide an error from the tests',
   'what is no database, or damaged, is neither backed up nor restored':
     'a damaged file or one that is no database is neither backed up nor restored',
