@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto';
 import { EXIT } from '../../src/lib/coded-error.ts';
 import { type Clock, CodedError, type Random, type Store } from '../../src/plugin/plugin.ts';
 import { DASHBOARD_ERRORS } from './config.ts';
-import { OPERATOR_ROLES, type OperatorRole, tables } from './store.ts';
+import { hashOf, makeToken, OPERATOR_ROLES, type OperatorRole, tables } from './store.ts';
 
 /** A person, or a program, that logs in with a token of its own. */
 export interface NamedOperator {
@@ -22,7 +21,6 @@ export interface Operators {
   find(token: string): Promise<NamedOperator | null>;
 }
 
-const TOKEN_BYTES = 24;
 /** Names stand in the audit log; those of an identity provider contain `@` or `:`. */
 export const OPERATOR_NAME = '^[a-z0-9][a-z0-9._-]{0,63}$';
 const MAX_OPERATORS = 1_000;
@@ -39,7 +37,7 @@ export function createOperators(store: Store, clock: Clock, random: Random): Ope
     },
     async create({ name, role }) {
       if (!new RegExp(OPERATOR_NAME).test(name) || !isRole(role)) throw refused('DASHBOARD_BAD_OPERATOR');
-      const token = `op_${Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url')}`;
+      const token = makeToken(random);
       await store.write(async (tx) => {
         const db = tables(tx.db);
         const names = await db.selectFrom('dashboard_operators').select('name').execute();
@@ -75,8 +73,6 @@ const viewOf = (row: { name: string; role: OperatorRole; created_at: number }): 
   role: row.role,
   createdAt: row.created_at,
 });
-
-const hashOf = (token: string): Uint8Array => createHash('sha256').update(token).digest();
 
 const refused = (code: keyof typeof DASHBOARD_ERRORS): CodedError =>
   new CodedError(code, DASHBOARD_ERRORS[code], { exitCode: EXIT.usage });

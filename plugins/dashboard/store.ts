@@ -253,8 +253,9 @@ export async function renewOperatorToken(store: Store, clock: Clock, random: Ran
   return token;
 }
 
-const makeToken = (random: Random): string => `op_${Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url')}`;
-const hashOf = (token: string): Uint8Array => createHash('sha256').update(token).digest();
+export const makeToken = (random: Random): string =>
+  `op_${Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url')}`;
+export const hashOf = (token: string): Uint8Array => createHash('sha256').update(token).digest();
 
 /** The login secrets of project owners. */
 export interface ProjectSecrets {
@@ -269,7 +270,7 @@ export function createProjectSecrets(store: Store, clock: Clock, random: Random)
   return {
     async renew(projectId) {
       const secret = `ds_${Buffer.from(random.bytes(SECRET_BYTES)).toString('base64url')}`;
-      const row = { project_id: projectId, hash: sha256(secret), created_at: clock.now() };
+      const row = { project_id: projectId, hash: hashOf(secret), created_at: clock.now() };
       await store.write((tx) =>
         tables(tx.db)
           .insertInto('dashboard_secrets')
@@ -286,17 +287,13 @@ export function createProjectSecrets(store: Store, clock: Clock, random: Random)
         .where('project_id', '=', projectId)
         .executeTakeFirst();
       // Takes as long for an unknown project as for a wrong secret.
-      return timingSafeEqual(row?.hash ?? new Uint8Array(32), sha256(secret)) && row !== undefined;
+      return timingSafeEqual(row?.hash ?? new Uint8Array(32), hashOf(secret)) && row !== undefined;
     },
   };
 }
 
 export async function dropSecret(tx: StoreTx, projectId: string): Promise<void> {
   await tables(tx.db).deleteFrom('dashboard_secrets').where('project_id', '=', projectId).execute();
-}
-
-function sha256(text: string): Uint8Array {
-  return createHash('sha256').update(text).digest();
 }
 
 /** Name for all identities. */
