@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { CodedError, EXIT, messageOf } from '../lib/coded-error.ts';
 import { type CliCommand, type CliIo, type CommandFlag, type CommandValues, commonFlags } from './command.ts';
 import { commandTable } from './command-table.ts';
+import { keepCompiled } from './keep-compiled.ts';
 import { versionText } from './package-files.ts';
 
 const AFTER_HELP = `
@@ -36,7 +37,10 @@ export async function runCli(given: readonly string[], io: CliIo): Promise<numbe
     });
   for (const command of commandTable) add(command);
   try {
-    if (given.length === 0 && (await isFirstTry(io))) args = ['serve'];
+    if (given.length === 0 && (await isFirstTry(io))) {
+      args = ['serve'];
+      keepCompiled(io.env);
+    }
     // Only if needed: finding the commands of plugins loads the plugins.
     if (!commandTable.some(({ path }) => path[0] === args[0])) {
       for (const command of await loadPluginCommands(args, io)) add(command);

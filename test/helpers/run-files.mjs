@@ -13,23 +13,40 @@ import { inspect } from 'node:util';
 import summary from './summary-reporter.mjs';
 
 const MAX_FAILURE_CHARS = 1_500;
+/** Of what is known of a process that died outside of its tests: the end. */
+const MAX_LAST_CHARS = 2_000;
 
 const [gate, mostText, timeoutText, ...files] = process.argv.slice(2);
 process.env.PARHELION_TEST_GATE = gate;
 const events = run({ files, concurrency: Number(mostText), timeout: Number(timeoutText) });
+/** Of each process: the end of its stderr, and the errors that the runner caught outside of a test, which it reports as diagnostics. */
+const lastWords = new Map();
+for (const type of ['test:stderr', 'test:diagnostic'])
+  events.on(type, ({ file, message }) =>
+    lastWords.set(file, `${lastWords.get(file) ?? ''}${message.trimEnd()}\n`.slice(-MAX_LAST_CHARS)),
+  );
 events.on('test:fail', ({ name, file, todo, details: { error } }) => {
   if (todo !== undefined && todo !== false) return;
   process.exitCode = 1;
   if (error.failureType === 'subtestsFailed') return;
+  // A process that died outside of its tests.
+  if (error.exitCode !== undefined) {
+    const how = error.signal === null ? `exit code ${error.exitCode}` : error.signal;
+    return tell(file, name, `outside of its tests the process ended by ${how}\n${lastWords.get(file) ?? ''}`);
+  }
   const thrown = error.cause ?? error;
   const whole = inspect(thrown, { depth: 1 });
   // The cause of a property that failed says more than its counterexample.
   const cause =
     thrown?.cause === undefined ? '' : `${inspect(thrown.cause, { depth: 1 }).slice(0, MAX_FAILURE_CHARS)}\n`;
   const why = `${cause}${whole.slice(0, MAX_FAILURE_CHARS)}`;
-  // The end of an output is what people are shown first: `run.ts` prints these after all else.
-  appendFileSync(`${process.env.PARHELION_TEST_TIMES}.failed`, `${relative('', file ?? '')} › ${name}\n  ${why}\n`);
+  tell(file, name, why);
 });
+
+/** The end of an output is what people are shown first: `run.ts` prints these after all else. */
+function tell(file, name, why) {
+  appendFileSync(`${process.env.PARHELION_TEST_TIMES}.failed`, `${relative('', file ?? '')} › ${name}\n  ${why}\n`);
+}
 /** Reports of each file: tests and suites. */
 const reported = new Map();
 for (const type of ['test:pass', 'test:fail'])

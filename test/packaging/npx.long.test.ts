@@ -121,6 +121,7 @@ describe('npx parhelion', { skip: missing ?? false }, () => {
     assert.deepEqual(registry.missing, []);
     await started.stop();
     assert.deepEqual(readdirSync(folder), ['data']);
+    assert.ok(readdirSync(join(dir, '.cache/parhelion')).length > 0, 'what Node compiled is kept for the next start');
   });
 
   test("again, from npm's cache, the first answer takes little CPU", async (t) => {
