@@ -19,12 +19,14 @@ const MAX_LAST_CHARS = 2_000;
 const [gate, mostText, timeoutText, ...files] = process.argv.slice(2);
 process.env.PARHELION_TEST_GATE = gate;
 const events = run({ files, concurrency: Number(mostText), timeout: Number(timeoutText) });
-/** Of each process: the end of its stderr, and the errors that the runner caught outside of a test, which it reports as diagnostics. */
+/** By file: the end of its stderr, and the errors outside of a test, which the runner reports as diagnostics; under Node 20 without their file. */
 const lastWords = new Map();
-for (const type of ['test:stderr', 'test:diagnostic'])
-  events.on(type, ({ file, message }) =>
-    lastWords.set(file, `${lastWords.get(file) ?? ''}${message.trimEnd()}\n`.slice(-MAX_LAST_CHARS)),
-  );
+const keep = ({ file, message }) =>
+  lastWords.set(file, `${lastWords.get(file) ?? ''}${message.trimEnd()}\n`.slice(-MAX_LAST_CHARS));
+events.on('test:stderr', keep);
+events.on('test:diagnostic', (event) => {
+  if (event.message.includes('caught by the test runner')) keep(event);
+});
 events.on('test:fail', ({ name, file, todo, details: { error } }) => {
   if (todo !== undefined && todo !== false) return;
   process.exitCode = 1;
@@ -32,7 +34,11 @@ events.on('test:fail', ({ name, file, todo, details: { error } }) => {
   // A process that died outside of its tests.
   if (error.exitCode !== undefined) {
     const how = error.signal === null ? `exit code ${error.exitCode}` : error.signal;
-    return tell(file, name, `outside of its tests the process ended by ${how}\n${lastWords.get(file) ?? ''}`);
+    return tell(
+      file,
+      name,
+      `outside of its tests the process ended by ${how}\n${[file, undefined].map((of) => lastWords.get(of) ?? '').join('')}`,
+    );
   }
   const thrown = error.cause ?? error;
   const whole = inspect(thrown, { depth: 1 });

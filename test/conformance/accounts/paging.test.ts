@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
+import { startHttpServer } from '../../helpers/http-server.ts';
 import { REPLY_FAULTS } from '../../helpers/reply-faults.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
@@ -35,25 +35,19 @@ async function startLargeNode(t: TestContext, keys: number) {
     }
     response.end(`]},"id":${JSON.stringify(id)}}`);
   };
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    if (chunks.length === 0) return void response.writeHead(404).end();
-    const { method, params, id } = JSON.parse(Buffer.concat(chunks).toString());
+  const server = await startHttpServer(async (body, _request, response) => {
+    if (body.length === 0) return void response.writeHead(404).end();
+    const { method, params, id } = JSON.parse(body.toString());
     calls[method] = (calls[method] ?? 0) + 1;
     const answer = (result: string) => response.end(`{"jsonrpc":"2.0","result":${result},"id":${JSON.stringify(id)}}`);
-    if (method === 'getProgramAccounts') return void list(response, id);
+    if (method === 'getProgramAccounts') return await list(response, id);
     if (method !== 'getMultipleAccounts') return void answer(method === 'getSlot' ? String(state.slot) : '"ok"');
     assert.ok(params[0].length <= 100, 'more keys than a node takes');
     const value = params[0].map((key: string) => (state.gone.has(key) ? 'null' : accountText('')));
     answer(`{"context":{"apiVersion":"4.2.1","slot":${state.slot}},"value":[${value.join(',')}]}`);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls, state };
+  t.after(() => server.close());
+  return { url: server.url, calls, state };
 }
 
 interface Pager {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
+import { startHttpServer, type TestServer } from '../../helpers/http-server.ts';
 
 const plugins = ['access', 'proxy', 'sender'];
 
@@ -29,31 +28,22 @@ const rpc = async (apiUrl: string, key: string, method = 'getGenesisHash') =>
   await fetch(`${apiUrl}/?api-key=${key}`, { method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method }) });
 
 /** An upstream that knows little more than which chain it serves. */
-async function startNode(genesisHash: string, port = 0): Promise<{ rpcUrl: string; port: number; server: Server }> {
+async function startNode(genesisHash: string, port = 0): Promise<TestServer & { readonly rpcUrl: string }> {
   const results: Record<string, unknown> = { getGenesisHash: genesisHash, getSlot: 5 };
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    if (request.method !== 'POST' || chunks.length === 0) return void response.writeHead(404).end();
-    const { id, method } = JSON.parse(Buffer.concat(chunks).toString()) as { id: unknown; method: string };
+  const server = await startHttpServer((body, request, response) => {
+    if (request.method !== 'POST' || body.length === 0) return void response.writeHead(404).end();
+    const { id, method } = JSON.parse(body.toString()) as { id: unknown; method: string };
     const result = results[method];
     const answer = result === undefined ? { error: { code: -32601, message: 'Method not found' } } : { result };
     response.setHeader('content-type', 'application/json').end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
-  });
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-  const bound = (server.address() as AddressInfo).port;
-  return { rpcUrl: `http://127.0.0.1:${bound}`, port: bound, server };
+  }, port);
+  return { ...server, rpcUrl: server.url };
 }
-const close = (server: Server) =>
-  new Promise<void>((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
 
 test('a process: listens, tells its addresses, answers, ends on SIGTERM with 0 and leaves nothing', async (t) => {
   const dataDir = temporary(t);
   const node = await startNode('GenesisA');
-  t.after(() => close(node.server));
+  t.after(() => node.close());
   const daemon = await startDaemonProcess({ dataDir, chain: node, config: { plugins, follow: { enabled: false } } });
   t.after(() => daemon.kill());
   assert.equal(await (await fetch(`${daemon.apiUrl}/ping`)).text(), 'ok');
@@ -195,7 +185,7 @@ test('SIGHUP: what can change does, what needs a restart is named, and a bad fil
 test('a store that belongs to another chain is refused with 78', async (t) => {
   const dataDir = temporary(t);
   const [a, b] = [await startNode('GenesisA'), await startNode('GenesisB')];
-  t.after(() => Promise.all([close(a.server), close(b.server)]));
+  t.after(() => Promise.all([a.close(), b.close()]));
   const config = { plugins, follow: { enabled: false } };
   await (await startDaemon({ dataDir, chain: a, config })).stop();
   await assert.rejects(startDaemon({ dataDir, chain: b, config }), { code: 'STORE_WRONG_CHAIN', exitCode: 78 });
@@ -208,12 +198,12 @@ test('a silent upstream at start delays nothing; when it comes and is of another
   const config = { plugins, follow: { enabled: false } };
   const a = await startNode('GenesisA');
   await (await startDaemon({ dataDir, chain: a, config, key: 'first-key' })).stop();
-  await close(a.server);
+  await a.close();
   const daemon = await startDaemon({ dataDir, chain: a, config, key: 'first-key' });
   t.after(() => daemon.stop());
   assert.equal((await fetch(`${daemon.apiUrl}/docs`)).status, 200);
   const b = await startNode('GenesisB', a.port);
-  t.after(() => close(b.server));
+  t.after(() => b.close());
   let answer = '';
   for (let tries = 0; tries < 600 && !answer.includes('UPSTREAM_OTHER_CHAIN'); tries += 1) {
     await sleep(50);
