@@ -41,7 +41,8 @@ test('an unknown role is a usage error that names the roles and its origin', () 
 });
 
 test('requests have the main thread to themselves; a single role needs no other thread', () => {
-  for (const role of ROLES) assert.deepEqual(splitRoles([role]), { main: [role], threads: [] });
-  assert.deepEqual(splitRoles(ROLES), { main: ['api'], threads: ['indexer', 'deliverer'] });
-  assert.deepEqual(splitRoles(['indexer', 'deliverer']), { main: [], threads: ['indexer', 'deliverer'] });
+  for (const role of ROLES) assert.deepEqual(splitRoles([role], false), { main: [role], threads: [] });
+  assert.deepEqual(splitRoles(ROLES, false), { main: ['api'], threads: ['indexer', 'deliverer'] });
+  assert.deepEqual(splitRoles(ROLES, true), { main: ROLES, threads: [] });
+  assert.deepEqual(splitRoles(['indexer', 'deliverer'], false), { main: [], threads: ['indexer', 'deliverer'] });
 });

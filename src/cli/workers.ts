@@ -145,11 +145,18 @@ export function chooseRoles(values: CommandValues, io: CliIo): readonly Role[] {
   return ROLES.filter((role) => names.includes(role));
 }
 
-/** Assigns roles to the main thread and to workers: `api` never shares a thread with another role. */
-export function splitRoles(roles: readonly Role[]): {
+/**
+ * Assigns roles to the main thread and to workers: `api` never shares a thread with another role. Only a try, on a local chain without a configuration, has
+ * one thread: there is little to index, and each thread takes as long to load as the first one. With a configuration the threads are those of production, so that who
+ * writes a plugin tries it in them.
+ */
+export function splitRoles(
+  roles: readonly Role[],
+  isTry: boolean,
+): {
   readonly main: readonly Role[];
   readonly threads: readonly Role[];
 } {
-  if (roles.length === 1) return { main: roles, threads: [] };
+  if (roles.length === 1 || isTry) return { main: roles, threads: [] };
   return { main: roles.filter((role) => role === 'api'), threads: roles.filter((role) => role !== 'api') };
 }

@@ -24,7 +24,7 @@ if (missing !== null) console.error(`SKIPPED: ${missing}`);
  * CPU from the command to its first answer, npm's own work and that of all processes it started, in times of what Node takes to load TypeScript:
  * a slow or busy machine needs longer for both.
  */
-const MAX_REFERENCES = 15;
+const MAX_REFERENCES = 10;
 const TICKS_PER_SECOND = 100;
 const TRIES = 3;
 

@@ -84,8 +84,8 @@ interface Serving {
 /** The stages of the main thread's daemon start and stop the workers; their handles outlive it. */
 async function serve(serving: Serving): Promise<number> {
   const { config, roles, chain, io } = serving;
-  const { main, threads } = splitRoles(roles);
-  const log = createLog({ ...config.core.log, role: main[0] ?? 'main' });
+  const { main, threads } = splitRoles(roles, chain !== null && config.file === null);
+  const log = createLog({ ...config.core.log, role: main.length === 1 ? main[0]! : 'main' });
   const fatal = (error: unknown, text: string) => {
     if (writesJson(config.core.log.format, io)) writeFatal(log, error);
     else io.err(`parhelion: ${text}`);

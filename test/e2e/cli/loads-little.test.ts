@@ -128,41 +128,52 @@ test('parhelion ledger verify loads the ledger, and nothing of the products besi
 const noChain = skip === false ? await chainMissing() : null;
 if (noChain !== null) console.error(`SKIPPED: ${noChain}`);
 
-test('the threads of a daemon leave the local chain to its process, and each loads two thirds of the program at most', {
-  skip: skip || (noChain ?? false),
-}, async (t) => {
-  const coverage = mkdtempSync(join(dir, 'coverage-'));
-  const dataDir = mkdtempSync(join(dir, 'data-'));
-  const env = {
-    PATH: process.env['PATH'],
-    PARHELION_HTTP__PORT: '0',
-    PARHELION_ADMIN__PORT: '0',
-    PARHELION_UPSTREAM__LOCAL__PORT: '0',
-    NODE_V8_COVERAGE: coverage,
-  };
-  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
-  const gone = once(child, 'close');
-  t.after(() => child.kill('SIGKILL'));
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  for (let tries = 0; tries < 1800 && findRunFile(dataDir) === null; tries++) {
-    assert.equal(child.exitCode, null, output);
-    await sleep(50);
-  }
-  child.kill('SIGTERM');
-  assert.deepEqual(await gone, [0, null], output);
-  const names = readdirSync(coverage);
-  const isThread = (name: string) => name.startsWith(`coverage-${child.pid}-`);
-  const threads = names.filter(isThread).map((name) => codeOf([join(coverage, name)]));
-  assert.equal(threads.length, 3, 'one for each role');
-  const ofChain = codeOf(names.filter((name) => !isThread(name)).map((name) => join(coverage, name)));
-  const unwanted = /^node_modules\/@solana\/web3\.js\/|^packages\/local-chain\/(?!index\.ts$|ledger\/genesis\.ts$)/;
-  assert.ok([...ofChain.sources].filter((path) => unwanted.test(path)).length > 10, 'the loaded code is recognized');
-  for (const { bytes, sources } of threads) {
-    assert.deepEqual(
-      [...sources].filter((path) => unwanted.test(path)),
-      [],
+for (const [what, config, count] of [
+  ['a daemon with a configuration', { upstream: { local: { mode: 'on' } } }, 3],
+  ['a first try', null, 1],
+] as const)
+  test(`${what} leaves the local chain to its process, and each of its ${count} threads loads two thirds of the program at most`, {
+    skip: skip || (noChain ?? false),
+  }, async (t) => {
+    const coverage = mkdtempSync(join(dir, 'coverage-'));
+    const dataDir = mkdtempSync(join(dir, 'data-'));
+    const file = join(dataDir, 'config.yaml');
+    if (config !== null) writeFileSync(file, JSON.stringify(config));
+    const env = {
+      PATH: process.env['PATH'],
+      PARHELION_HTTP__PORT: '0',
+      PARHELION_ADMIN__PORT: '0',
+      PARHELION_UPSTREAM__LOCAL__PORT: '0',
+      NODE_V8_COVERAGE: coverage,
+    };
+    const child = spawn(
+      process.execPath,
+      [...cliArguments, 'serve', '--data-dir', dataDir, ...(config === null ? [] : ['--config', file])],
+      { cwd: dataDir, env },
     );
-    assert.ok(bytes <= (2 / 3) * programBytes(), `${bytes} of ${programBytes()} bytes`);
-  }
-});
+    const gone = once(child, 'close');
+    t.after(() => child.kill('SIGKILL'));
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+    for (let tries = 0; tries < 1800 && findRunFile(dataDir) === null; tries++) {
+      assert.equal(child.exitCode, null, output);
+      await sleep(50);
+    }
+    child.kill('SIGTERM');
+    assert.deepEqual(await gone, [0, null], output);
+    const names = readdirSync(coverage);
+    const isThread = (name: string) => name.startsWith(`coverage-${child.pid}-`);
+    const threads = names.filter(isThread).map((name) => codeOf([join(coverage, name)]));
+    assert.equal(threads.length, count, 'one for each role, or one for all');
+    const ofChain = codeOf(names.filter((name) => !isThread(name)).map((name) => join(coverage, name)));
+    const unwanted = /^node_modules\/@solana\/web3\.js\/|^packages\/local-chain\/(?!index\.ts$|ledger\/genesis\.ts$)/;
+    assert.ok([...ofChain.sources].filter((path) => unwanted.test(path)).length > 10, 'the loaded code is recognized');
+    for (const { bytes, sources } of threads) {
+      assert.deepEqual(
+        [...sources].filter((path) => unwanted.test(path)),
+        [],
+      );
+      assert.ok(bytes <= (2 / 3) * programBytes(), `${bytes} of ${programBytes()} bytes`);
+    }
+  });
