@@ -17,7 +17,7 @@ export interface SingleSignOn {
   begin(): Promise<{ readonly location: string; readonly kept: string }>;
   /**
    * Who came back with these parameters; null: the provider knows this person, and no list of the configuration does. Errors: DASHBOARD_OIDC:
-   * the answer of the provider is refused, or is that to another log-in than the one that was kept.
+   * the answer of the provider is refused, or is that to another log-in than the one that was kept; retryable: the provider is away.
    */
   finish(params: Readonly<Record<string, string | undefined>>, kept: string): Promise<Identity | null>;
 }
@@ -101,6 +101,7 @@ export function createSingleSignOn({ oidc }: Pick<DashboardConfig, 'oidc'>): Sin
       if (error instanceof CodedError) throw error;
       throw new CodedError('DASHBOARD_OIDC', `${DASHBOARD_ERRORS.DASHBOARD_OIDC}: ${messageOf(error)}`, {
         cause: error,
+        retryable: isAway(error),
       });
     }
   };
@@ -146,6 +147,14 @@ export function createSingleSignOn({ oidc }: Pick<DashboardConfig, 'oidc'>): Sin
         return claims === undefined ? null : identityOf(claims, oidc);
       }),
   };
+}
+
+/** The provider does not answer, or says that it cannot: nobody did anything wrong. */
+class ProviderAway extends Error {}
+
+function isAway(error: unknown): boolean {
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof ProviderAway) return true;
+  return false;
 }
 
 const isLoopback = (host: string): boolean =>
@@ -208,7 +217,10 @@ async function ask(
     ...(body === undefined || body === null ? {} : { body: body.toString() }),
     ...(signal === undefined ? {} : { signal }),
     silenceMs: TIMEOUT_S * 1_000,
+  }).catch((error: unknown) => {
+    throw new ProviderAway(messageOf(error), { cause: error });
   });
+  if (answer.status >= 500) throw new ProviderAway(`the provider answers with status ${answer.status}`);
   const parts: Uint8Array[] = [];
   let bytes = 0;
   for await (const part of answer.body ?? []) {

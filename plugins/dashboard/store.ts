@@ -304,11 +304,19 @@ export const EVERYBODY = '*';
  * sessions are valid only while the standing is unchanged.
  */
 export interface Standings {
-  /** By name of the identity: `operator`, `operator:<name>`, `project:<id>`. No entry: it can no longer log in. */
-  read(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /**
+   * By name of the identity: `operator`, `operator:<name>`, `project:<id>`. No entry: it can no longer log in. `ends`: as they were when a log-in
+   * began that does not say at once whose it is.
+   */
+  read(names: readonly string[], ends?: SessionEnds): Promise<ReadonlyMap<string, string>>;
+  /** How often the sessions of each identity, and those of all, have been ended so far. */
+  ends(): Promise<SessionEnds>;
   /** Ends the sessions of one identity, or all. */
   endSessions(name: string): Promise<void>;
 }
+
+/** By name, without those that were never ended. */
+export type SessionEnds = ReadonlyMap<string, number>;
 
 const PROJECT = 'project:';
 const OPERATOR = 'operator:';
@@ -321,8 +329,14 @@ interface LogInWays {
 }
 
 export function createStandings(store: Store, { isTokenConfigured, hasProvider }: LogInWays): Standings {
+  const readEnds = async (names: readonly string[] | null): Promise<SessionEnds> => {
+    let query = tables(store.read).selectFrom('dashboard_session_ends').selectAll();
+    if (names !== null) query = query.where(inList(store.dialect, 'name', names));
+    return new Map((await query.execute()).map(({ name, times }) => [name, times]));
+  };
   return {
-    async read(names) {
+    ends: () => readEnds(null),
+    async read(names, given) {
       const db = tables(store.read);
       const after = (prefix: string) =>
         names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
@@ -337,12 +351,8 @@ export function createStandings(store: Store, { isTokenConfigured, hasProvider }
         .where(inList(store.dialect, 'name', after(OPERATOR)))
         .execute();
       const operator = await db.selectFrom('dashboard_operator').select('hash').executeTakeFirst();
-      const ends = await db
-        .selectFrom('dashboard_session_ends')
-        .selectAll()
-        .where(inList(store.dialect, 'name', [...names, EVERYBODY]))
-        .execute();
-      const endsOf = (name: string): number => ends.find((row) => row.name === name)?.times ?? 0;
+      const ends = given ?? (await readEnds([...names, EVERYBODY]));
+      const endsOf = (name: string): number => ends.get(name) ?? 0;
       const proofs = new Map(secrets.map(({ project_id, hash }) => [`${PROJECT}${project_id}`, hexOf(hash)]));
       for (const { name, hash } of named) proofs.set(`${OPERATOR}${name}`, hexOf(hash));
       if (hasProvider)

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, messageOf, type Reply, type Route } from '../../../src/plugin/plugin.ts';
+import { CodedError, defineRoute, messageOf, type Reply, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import { actorOf, identityName, type LoginBrake, readCookie, writeCookie } from '../sessions.ts';
 import { CALLBACK_PATH, type SingleSignOn } from '../single-sign-on.ts';
@@ -84,16 +84,22 @@ function callbackRoute(context: PageContext, sso: SingleSignOn | null, brake: Lo
         await audit.record(entry, () => Promise.resolve());
         return backTo('refused');
       };
+      // A session that is ended for all, while the provider is asked, must not come to life afterwards.
+      const ends = await standings.ends();
       let identity: Awaited<ReturnType<SingleSignOn['finish']>>;
       try {
         identity = await sso.finish(query, readCookie(headers['cookie'], KEPT_COOKIE) ?? '');
       } catch (error) {
+        if (error instanceof CodedError && error.retryable) {
+          log.warn({ err: error }, 'the identity provider does not answer as it should');
+          return backTo('failed');
+        }
         log.info({ reason: messageOf(error) }, 'a log-in by the identity provider was refused');
         return await refuse('operator');
       }
       if (identity === null) return await refuse('operator');
       const name = identityName(identity);
-      const standing = (await standings.read([name])).get(name) ?? null;
+      const standing = (await standings.read([name], ends)).get(name) ?? null;
       sessions.close(readCookie(headers['cookie']) ?? '');
       const { token, session } = sessions.open(identity, standing);
       const entry = { actor: actorOf(session), address: remoteAddress, action: 'session.open', target: name };

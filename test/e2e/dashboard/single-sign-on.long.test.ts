@@ -11,6 +11,7 @@ import { after, before, test } from 'node:test';
 import { type DaemonProcess, startDaemonProcess } from '../../helpers/daemon.ts';
 import { freePort } from '../../helpers/free-port.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
+import { until } from '../../helpers/until.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
 const API = '/dashboard/api';
@@ -29,6 +30,14 @@ const PEOPLE: Readonly<Record<string, Person>> = {
 };
 
 type ProviderClass = new (issuer: string, configuration: object) => { callback(): RequestListener };
+
+/** What happens to those who ask the provider for a token: `status` is sent, or the connection cut, once `held` is done; null: it answers. */
+interface Trouble {
+  readonly status: number | 'cut' | null;
+  readonly held: Promise<void>;
+}
+const NO_TROUBLE: Trouble = { status: null, held: Promise.resolve() };
+let tokenEndpoint = NO_TROUBLE;
 
 let server: Server;
 let upstream: TestUpstream;
@@ -56,7 +65,14 @@ before(async () => {
     pkce: { required: () => true },
     findAccount: (_: unknown, id: string) => ({ accountId: id, claims: () => ({ sub: id, ...PEOPLE[id] }) }),
   });
-  server.on('request', provider.callback());
+  const callback = provider.callback();
+  server.on('request', async (request, response) => {
+    const { status, held } = request.url === '/token' ? tokenEndpoint : NO_TROUBLE;
+    await held;
+    if (status === 'cut') response.destroy();
+    else if (status !== null) response.writeHead(status).end();
+    else callback(request, response);
+  });
   upstream = await startUpstream();
   daemon = await startDaemonProcess({
     chain: { rpcUrl: upstream.url },
@@ -197,6 +213,61 @@ test('an answer of the provider counts once, in the browser that asked, with its
   for (const [name, value] of browser.cookies) if (name.endsWith('parhelion_login')) again.cookies.set(name, value);
   await refused(again, back);
   assert.ok(!daemon.output().includes(CLIENT.secret) && !daemon.output().includes(changed.searchParams.get('code')!));
+});
+
+test('the provider is away in the middle of a log-in: the page says so, nothing counts as a wrong try, and the same answer works later', async () => {
+  const ann = await logIn('ann');
+  const refusals = async () => {
+    const audit = await ann.browser.ask(`${daemon.adminUrl}${API}/audit?limit=100`);
+    const { entries } = (await audit.json()) as { entries: readonly Record<string, string>[] };
+    return entries.filter(({ action }) => action === 'session.refused').length;
+  };
+  const before = await refusals();
+  const browser = new Browser();
+  const back = await browser.toProvider('bob');
+  for (const status of ['cut', 503] as const) {
+    tokenEndpoint = { status, held: Promise.resolve() };
+    const [, at] = await browser.follow(back);
+    assert.equal(new URL(at).search, '?login=failed', String(status));
+    assert.equal((await browser.session()).status, 401);
+  }
+  assert.equal(await refusals(), before);
+  tokenEndpoint = NO_TROUBLE;
+  await browser.follow(back);
+  assert.equal((await browser.session()).status, 200);
+});
+
+test('all sessions are ended while the provider is asked: the session that comes of it ends too', async () => {
+  const ann = await logIn('ann');
+  const browser = new Browser();
+  const back = await browser.toProvider('bob');
+  let release = (): void => undefined;
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let wasAsked = (): void => undefined;
+  const asked = new Promise<void>((resolve) => {
+    wasAsked = resolve;
+  });
+  tokenEndpoint = {
+    status: null,
+    get held() {
+      wasAsked();
+      return held;
+    },
+  };
+  const coming = browser.follow(back);
+  await asked;
+  const cookie = [...ann.browser.cookies].find(([name]) => name.endsWith(' parhelion_session'))![1];
+  const ended = await fetch(`${daemon.adminUrl}${API}/sessions/end`, {
+    method: 'POST',
+    headers: { cookie: `parhelion_session=${cookie}`, 'x-csrf-token': ann.body['csrfToken'] as string },
+  });
+  assert.equal(ended.status, 200, await ended.text());
+  tokenEndpoint = NO_TROUBLE;
+  release();
+  await coming;
+  await until(async () => (await browser.session()).status === 401, 'the session has ended');
 });
 
 test('while the provider is away the log-in page says so, and tokens still work', async () => {
