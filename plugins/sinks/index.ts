@@ -1,5 +1,6 @@
 import { API_VERSION, defineHostPlugin } from '../../src/plugin/host.ts';
 import { kernelLedger, kernelLedgerHolds, kernelPast } from '../../src/ports/ledger.ts';
+import { kernelOwner } from '../../src/ports/processes.ts';
 import { sinkEvents, sinkKinds } from '../../src/ports/sink.ts';
 import { SINK_COMMANDS } from './command-list.ts';
 import { sinksConfig } from './config.ts';
@@ -11,7 +12,7 @@ export default defineHostPlugin({
   summary:
     'writes rows of final blocks to PostgreSQL, ClickHouse, NATS, Kafka, files, buckets and pipes, each row exactly once',
   config: sinksConfig,
-  uses: [kernelLedger, kernelLedgerHolds, kernelPast],
+  uses: [kernelLedger, kernelLedgerHolds, kernelOwner, kernelPast],
   offers: [sinkKinds, sinkEvents],
   commands: Object.values(SINK_COMMANDS),
   migrations: async () => (await import('./store.ts')).migrations,

@@ -2,6 +2,7 @@ import type { HostContext } from '../../src/plugin/host.ts';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import { kernelLedger, kernelLedgerHolds, kernelPast } from '../../src/ports/ledger.ts';
+import { kernelOwner } from '../../src/ports/processes.ts';
 import { type SinkKind, sinkEvents, sinkKinds } from '../../src/ports/sink.ts';
 import { createAccountReading } from './account-writes.ts';
 import { sinkCommands } from './commands.ts';
@@ -110,7 +111,6 @@ function holdLedger(ctx: HostContext<SinksConfig>, targets: readonly Sink[]): vo
 
 function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds: ReadonlyMap<string, SinkKind>): void {
   const meter = createSinkMeter(ctx.metrics);
-  const holder = ctx.random.uuid();
   const runners = new Map<string, SinkRunner>();
   const events = new Map(chainsOf(targets).map((chain) => [chain, eventsOf(ctx, chain, meter)]));
   ctx.every(KEEP_MS, (signal) => keepEvents(ctx, { targets, events, meter, signal }));
@@ -118,6 +118,8 @@ function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds
   ctx.check('sinks', async () => holesFound(runners), { required: false });
   ctx.onStart(() => {
     const find = readInterfaces(ctx.config.idlFolder);
+    const owner = ctx.use(kernelOwner)?.() ?? null;
+    const holder = owner?.id ?? ctx.random.uuid();
     for (const target of targets) {
       const runner = createRunner(ctx, {
         target,
@@ -125,6 +127,7 @@ function runSinks(ctx: HostContext<SinksConfig>, targets: readonly Sink[], kinds
         find,
         meter,
         holder,
+        isGone: (other) => owner?.isGone(other) ?? false,
         events: events.get(target.chain)!,
       });
       runners.set(target.name, runner);
@@ -151,6 +154,7 @@ interface RunnerParts {
   readonly find: FindProgram;
   readonly meter: SinkMeter;
   readonly holder: string;
+  readonly isGone: (holder: string) => boolean;
   readonly events: EventReader;
 }
 
@@ -210,13 +214,14 @@ async function keepEvents(ctx: HostContext<SinksConfig>, { targets, events, mete
 }
 
 function createRunner(ctx: HostContext<SinksConfig>, parts: RunnerParts): SinkRunner {
-  const { target, kind, find, meter, holder, events } = parts;
+  const { target, kind, find, meter, holder, isGone, events } = parts;
   const { name } = target;
   const tables = kind.takes === 'blocks' ? [] : ALL_TABLES.filter((table) => target.tables.includes(table.name));
   const eventTables = eventTablesOf(tables);
   return new SinkRunner({
     kind,
     holder,
+    isGone,
     meter,
     sink: { name, tables, version: ROWS_VERSION, target: target.target, options: target.options },
     settings: {

@@ -4,7 +4,7 @@ import type { SinkBatch, SinkKind, SinkPosition } from '../../src/ports/sink.ts'
 import { emptyLedger, fill } from '../../test/helpers/archive.ts';
 import { openSink, sinkStore, startSink } from '../../test/helpers/sinks.ts';
 import { until } from '../../test/helpers/until.ts';
-import { addTask, readStates, readTask } from './store.ts';
+import { addTask, claimSink, readStates, readTask } from './store.ts';
 import type { Findings } from './verify.ts';
 
 /** Keeps positions, and no rows. */
@@ -41,6 +41,34 @@ test('the lag of a sink grows while nobody reaches its target', async (t) => {
   const second = startSink({ store, ledger, kind, sink });
   t.after(second.stop);
   await until(async () => (await second.lag()) >= 20, 'the lag is known');
+});
+
+test('a sink of a process that has ended is taken over at once; one that may still run keeps it until its lease ends', async (t) => {
+  const ledger = await emptyLedger(t);
+  await fill(ledger, 11, 40);
+  const [store, kind, sink] = [await sinkStore(t), memoryKind(), openSink('memory')];
+  const lease = { name: 'rows', now: Date.now(), leaseMs: 3_600_000, isGone: () => false };
+  assert.ok(await claimSink(store, { ...lease, holder: 'killed' }));
+  assert.ok(!(await claimSink(store, { ...lease, holder: 'another' })));
+  const asked = new Set<string>();
+  const waiting = startSink({
+    store,
+    ledger,
+    kind,
+    sink,
+    holder: 'two',
+    isGone: (holder) => {
+      asked.add(holder);
+      return false;
+    },
+  });
+  await until(() => asked.has('killed'), 'it has looked who holds the sink');
+  await waiting.stop();
+  const known = async () => (await readStates(store.read, ['rows'])).get('rows')?.last ?? null;
+  assert.equal(await known(), null);
+  const next = startSink({ store, ledger, kind, sink, holder: 'two', isGone: (holder) => holder === 'killed' });
+  t.after(next.stop);
+  await until(async () => (await known()) === ledger.finalSlot, 'the sink has caught up');
 });
 
 /** Texts of whole blocks. Each second write fails, before anything is written or after all of it. */

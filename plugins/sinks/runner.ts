@@ -38,6 +38,8 @@ export interface SinkParts {
   readonly meter: SinkMeter;
   /** Name of this thread among all that could write the sink. */
   readonly holder: string;
+  /** Whether another holder is known to have ended. */
+  readonly isGone: (holder: string) => boolean;
   /** Sleeps shorter, for tests. */
   readonly pollMs?: number;
 }
@@ -120,9 +122,9 @@ export class SinkRunner {
 
   /** Whether this thread writes the sink. A lease that another one took meanwhile costs a refused batch, and no row. */
   async #isHolder(): Promise<boolean> {
-    const { sink, store, clock, holder } = this.#parts;
+    const { sink, store, clock, holder, isGone } = this.#parts;
     if (clock.monotonic() - this.#claimedAt < LEASE_MS / 3) return true;
-    const isOurs = await claimSink(store(), { name: sink.name, holder, now: clock.now(), leaseMs: LEASE_MS });
+    const isOurs = await claimSink(store(), { name: sink.name, holder, now: clock.now(), leaseMs: LEASE_MS, isGone });
     if (isOurs) this.#claimedAt = clock.monotonic();
     return isOurs;
   }

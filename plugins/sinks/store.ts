@@ -180,21 +180,38 @@ const newRow = (name: string, now: number): SinkStateRow => ({
  * Whether this thread is the one that writes the sink, from now until `leaseMs` later. It only spares the target several writers: a writer
  * whose lease ended loses the race for the position.
  */
-export async function claimSink(
-  store: Store,
-  { name, holder, now, leaseMs }: { name: string; holder: string; now: number; leaseMs: number },
-): Promise<boolean> {
+export async function claimSink(store: Store, { name, holder, now, leaseMs, isGone }: ClaimRequest): Promise<boolean> {
   return await store.write(async (tx) => {
     const row = newRow(name, now);
     await tx.insertMany('sinks_state', Object.keys(row), [Object.values(row)], 'ignore');
-    const { numUpdatedRows } = await tables(tx.db)
+    const db = tables(tx.db);
+    const state = await db
+      .selectFrom('sinks_state')
+      .select(['holder', 'held_until'])
+      .where('name', '=', name)
+      .executeTakeFirstOrThrow();
+    const isFree =
+      state.holder === null || state.holder === holder || Number(state.held_until) < now || isGone(state.holder);
+    if (!isFree) return false;
+    const { numUpdatedRows } = await db
       .updateTable('sinks_state')
       .set({ holder, held_until: now + leaseMs })
       .where('name', '=', name)
-      .where((row) => row.or([row('holder', 'is', null), row('holder', '=', holder), row('held_until', '<', now)]))
+      // Another one may have claimed it since.
+      .where('holder', state.holder === null ? 'is' : '=', state.holder)
       .executeTakeFirst();
     return numUpdatedRows > 0n;
   });
+}
+
+interface ClaimRequest {
+  readonly name: string;
+  readonly holder: string;
+  /** Unix milliseconds. */
+  readonly now: number;
+  readonly leaseMs: number;
+  /** Whether a holder is known to have ended: nobody waits for its lease. */
+  readonly isGone: (holder: string) => boolean;
 }
 
 export async function releaseSink(store: Store, name: string, holder: string): Promise<void> {

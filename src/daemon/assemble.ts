@@ -39,7 +39,7 @@ import {
 } from '../ports/ledger.ts';
 import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import { kernelParsers, type PluginParsers } from '../ports/parsers.ts';
-import { kernelApiPeers, kernelThreadLine } from '../ports/processes.ts';
+import { kernelApiPeers, kernelOwner, kernelThreadLine, type Owner } from '../ports/processes.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
 import { configuredNow, type UpstreamPool } from '../ports/upstream.ts';
@@ -81,6 +81,7 @@ export interface Assembly {
   readonly readiness: Late<DaemonView['readiness']>;
   readonly store: Late<Store>;
   readonly outbox: Late<OutboxParts>;
+  readonly owner: Late<Owner | null>;
   /** The ledgers of this thread, once they are open. */
   readonly ledgers: Map<ChainId, LedgerReader>;
   /** The engines of `ledger.archive`, once the work is made. */
@@ -116,6 +117,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const metrics = createMetricsRegistry({ stock: options.stockMetrics ?? 'process' });
   const store = createLate<Store>('the store');
   const outbox = createLate<OutboxParts>('the outbox');
+  const owner = createLate<Owner | null>('the owner of the data folder');
   const inject = createLate<Inject>('the listeners');
   const ledgers = new Map<ChainId, LedgerReader>();
   const archiveEngines = new Map<ChainId, ArchiveEngine>();
@@ -185,6 +187,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
         { token: kernelGaps, service: createGapRecords(lateStore, parts.clock) },
         { token: kernelThreadLine, service: parts.openThreadLine },
         { token: kernelApiPeers, service: { peers: parts.peers } },
+        { token: kernelOwner, service: owner.get },
         { token: kernelLedger, service: (chain: ChainId) => ledgers.get(chain) ?? null },
         {
           token: kernelLedgerHolds,
@@ -224,6 +227,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     readiness,
     store,
     outbox,
+    owner,
     inject,
     ledgers,
     archiveEngines,

@@ -38,6 +38,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const metrics = assembly.metrics.scope('jobs');
     const kinds = assembly.merged.jobs;
     const owner = parts.openOwner(dataDir);
+    assembly.owner.set(owner);
     if (owner === null)
       log.warn(
         { dataDir },

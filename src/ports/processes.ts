@@ -173,6 +173,9 @@ export interface Owner {
   close(): void;
 }
 
+/** This process, in a daemon that executes jobs; null: its data folder cannot be locked. Offered by the kernel. */
+export const kernelOwner: ServiceToken<() => Owner | null> = serviceToken('kernel.owner');
+
 /** States that can be reported to a service manager. */
 export type NotifyState =
   /** The service accepts requests; also ends `reloading`. */

@@ -70,6 +70,7 @@ export interface StartOptions {
   readonly source?: BlockSource;
   readonly events?: BatchEvents | null;
   readonly holder?: string;
+  readonly isGone?: (holder: string) => boolean;
 }
 
 export function startSink({
@@ -81,6 +82,7 @@ export function startSink({
   source,
   events = null,
   holder = 'one',
+  isGone = () => false,
 }: StartOptions) {
   const log = createMemoryLog();
   const registry = createMetricsRegistry();
@@ -96,6 +98,7 @@ export function startSink({
     log,
     meter: createSinkMeter(registry.scope('sinks')),
     holder,
+    isGone,
     pollMs: 5,
   });
   runner.start();

@@ -90,6 +90,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     log: createMemoryLog(),
     meter: createSinkMeter(registry.scope('sinks')),
     holder: 'bench',
+    isGone: () => false,
   });
   const last = source.end - 1;
   await addTask(store, {

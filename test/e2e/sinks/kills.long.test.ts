@@ -180,18 +180,18 @@ async function watch({ apiUrl, key }: DaemonProcess, webhookURL: string, wallet:
 async function assertEvents({ folder, postgres, chain }: Bed, wallet: string): Promise<void> {
   const files = await ndjsonKind.open(openSink(join(folder, 'files'), { tables: ALL_TABLES }));
   const tables = await postgresKind.open(openSink(postgres.url, { name: 'tables', tables: ALL_TABLES }));
-  // A delivery that was in flight at a kill is made again when its lease has ended.
+  // A delivery that was in flight at a kill is made again when its lease has ended; one at `confirmed` may have ended before its block was final.
   let end = -1;
   for (const target of [files, tables])
     await until(
       async () => {
-        const done = (await target.read!('deliveries', 0, Number.MAX_SAFE_INTEGER)).filter(
-          (row) => row.at(-1) === 'done',
-        );
-        end = Math.max(end, ...done.map(([slot]) => slot as number));
-        return done.length > KILLS;
+        const read = async (table: string) => await target.read!(table, 0, Number.MAX_SAFE_INTEGER);
+        const done = (await read('deliveries')).filter((row) => row.at(-1) === 'done');
+        const writes = await read('account_writes');
+        end = Math.max(end, ...[...done, ...writes].map(([slot]) => slot as number));
+        return done.length > KILLS && writes.length > KILLS;
       },
-      'every delivery has ended, and is a row',
+      'every delivery has ended and every write is final, and both are rows',
       CATCH_UP_MS,
     );
   const rowsOf = async (table: string) => {
