@@ -255,7 +255,7 @@ function usageLines(record: UsageRecord): readonly string[] {
     ['CREDITS', ''],
     [
       ['used', record.creditsUsed],
-      ['left of the plan', record.creditsRemaining],
+      ['left of the plan', record.creditsRemaining === Number.MAX_SAFE_INTEGER ? 'unlimited' : record.creditsRemaining],
       ['prepaid, used', record.prepaidCreditsUsed],
       ['prepaid, left', record.prepaidCreditsRemaining],
     ],

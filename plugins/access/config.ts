@@ -81,7 +81,7 @@ export type AccessConfig = Static<typeof accessConfig>;
 /** Coded errors of this plugin. */
 export const ACCESS_ERRORS = {
   ACCESS_UNKNOWN_PLAN: 'the plan does not exist',
-  ACCESS_UNKNOWN_PROJECT: 'there is no project with this id',
+  ACCESS_UNKNOWN_PROJECT: 'there is no project with this id; projects list shows them',
   ACCESS_PROJECT_ENABLED: 'only a disabled project can be deleted: disable it first',
   ACCESS_UNKNOWN_KEY: 'there is no key with this id',
   ACCESS_TOO_MANY_KEYS: 'a project has at most 1,000 keys that are valid or were created within a day',

@@ -692,10 +692,11 @@ async function leavesOf(
 ): Promise<FoundList> {
   if (!mayHaveLeaves(wanted.kind)) return NOTHING;
   const longest = parts.config.maxTokenAccounts;
-  if ((wanted.part.most ?? 0) > longest) throw tooMany(longest);
+  // A page that begins beyond is empty, unless the list is longer.
+  const part = { ...wanted.part, most: Math.min(wanted.part.most ?? longest + 1, longest + 1) };
   const found: UnreadLeaf[] = [];
   let oldest = 0;
-  for await (const { leaves, slot } of readLeaves(by, needs, parts, wanted, of)) {
+  for await (const { leaves, slot } of readLeaves(by, needs, parts, { ...wanted, part }, of)) {
     oldest = oldestSlot(oldest, slot);
     for (const asset of leaves) found.push({ kind: 'unread', id: encode32(asset.id), asset, slot });
     if (found.length > longest) throw tooMany(longest);

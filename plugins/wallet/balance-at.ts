@@ -269,9 +269,10 @@ async function checkPast(
   nowS: number,
   newestSlot: (slot: number) => number | Promise<number>,
 ): Promise<void> {
-  const isAhead =
-    point.time === null ? (point.slot ?? 0) > (await newestSlot(point.slot ?? 0)) : point.time > nowS + AHEAD_S;
-  if (isAhead) throw badTime('the requested point is in the future; time is in unix seconds');
+  if (point.time === null) {
+    const newest = await newestSlot(point.slot ?? 0);
+    if ((point.slot ?? 0) > newest) throw badTime(`slot ${point.slot} is in the future; the newest slot is ${newest}`);
+  } else if (point.time > nowS + AHEAD_S) throw badTime('the requested time is in the future; time is in unix seconds');
 }
 
 /** `2025-01-10`, `2025-01-10 19:20`, with `T`, seconds, a fraction, and `Z` or an offset. */

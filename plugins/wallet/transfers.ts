@@ -112,7 +112,10 @@ export function transfersRoute({ open, derivedRows, mintFacts, config }: Transfe
 
 function readCursor(text: string): { readonly signature: string; readonly row: number | null } {
   const [, signature = '', row] = CURSOR.exec(text) ?? [];
-  if (!isSignature(signature)) throw new RequestError(400, 'Invalid cursor');
+  if (!isSignature(signature))
+    throw new RequestError(400, 'Invalid cursor', {
+      details: 'pass pagination.nextCursor of the page before unchanged',
+    });
   return { signature, row: row === undefined ? null : Number(row) };
 }
 

@@ -4,10 +4,8 @@ import { dirname, join } from 'node:path';
 import type { CoreConfig } from '../config/core.ts';
 import type { FirstStart } from '../daemon/daemon.ts';
 import type { DaemonAddresses } from '../daemon/fronts.ts';
-import { CodedError, EXIT } from '../lib/coded-error.ts';
 import { makeFolder } from '../runtime/make-folder.ts';
 import { MEMO_V3_PROGRAM } from '../solana/programs.ts';
-import { askDaemon, findRunFile } from './running-daemon.ts';
 import { keepLocalChain, keptLocalChain, localStoreDir } from './store-dir.ts';
 
 /** The local chain of this run. */
@@ -32,10 +30,9 @@ export interface LocalChain {
 
 /**
  * Starts the local chain of this data folder in a separate process: the one of the last start, unless the configuration has another seed or
- * consensus. Throws DAEMON_RUNNING (exit 75): a daemon already writes that chain.
+ * consensus.
  */
 export async function startConfiguredChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
-  await refuseSecond(dataDir);
   // Imported only here: a daemon with a real upstream never loads the chain's engine.
   const { genesisHashOf, startLocalChainProcess } = await import('../../packages/local-chain/index.ts');
   const { mode: _mode, ...options } = core.upstream.local;
@@ -66,22 +63,6 @@ export async function startConfiguredChain(core: CoreConfig, dataDir: string): P
 }
 
 const CHAIN_FILE = 'chain.log';
-
-/** Two daemons on one chain would each lose what the other one writes. */
-async function refuseSecond(dataDir: string): Promise<void> {
-  const running = findRunFile(dataDir);
-  if (running === null || running.pid === process.pid) return;
-  // The number of a process that has ended may belong to another one.
-  const answers = await askDaemon(running, '/healthz').then(
-    () => true,
-    () => false,
-  );
-  if (!answers) return;
-  const where = running.api ?? running.admin;
-  const advice = 'stop it, or give this one another folder and ports: --data-dir, http.port, admin.port';
-  const text = `a daemon (process ${running.pid}, ${where}) already runs with the data folder ${dataDir}; ${advice}`;
-  throw new CodedError('DAEMON_RUNNING', text, { exitCode: EXIT.temporary });
-}
 
 /** Deletes stores whose chains cannot be continued: those without a chain, and `replaced`, the one that starts again at its genesis. */
 function removeOld(dir: string, replaced: string | null): void {

@@ -45,6 +45,25 @@ export function removeRunFile(dataDir: string, pid: number): void {
   if (own !== undefined) rmSync(join(dataDir, runFileName(own.roles)), { force: true });
 }
 
+/**
+ * Before a daemon with all roles starts on a store that lies in its data folder: a second one there would write the same chain, and both would
+ * answer. Errors: DAEMON_RUNNING, exit 75.
+ */
+export async function refuseSecond(dataDir: string): Promise<void> {
+  const running = findRunFile(dataDir);
+  if (running === null || running.pid === process.pid || running.roles.length < ROLES.length) return;
+  // The number of a process that has ended may belong to another one.
+  const answers = await askDaemon(running, '/healthz').then(
+    () => true,
+    () => false,
+  );
+  if (!answers) return;
+  const where = running.api ?? running.admin;
+  const advice = 'stop it, or give this one another folder and ports: --data-dir, http.port, admin.port';
+  const text = `a daemon (process ${running.pid}, ${where}) already runs with the data folder ${dataDir}; ${advice}`;
+  throw new CodedError('DAEMON_RUNNING', text, { exitCode: EXIT.temporary });
+}
+
 /** The running process of a data folder, preferably the one with the role `api`; null: none is running. */
 export function findRunFile(dataDir: string): RunFile | null {
   return findRunFiles(dataDir)[0] ?? null;

@@ -253,6 +253,6 @@ async function parseConfig(text: string, name: string): Promise<ConfigFile> {
 function invalid(name: string, problems: readonly string[]): CodedError {
   return new CodedError('CONFIG_INVALID', `${name} is not valid YAML: ${problems.join('; ')}`, {
     exitCode: EXIT.config,
-    facts: { problems },
+    facts: { problems, file: name },
   });
 }

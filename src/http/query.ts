@@ -75,7 +75,11 @@ function typed(name: string, text: string, kind: QueryKind): unknown {
   const value = Number(text);
   if (kind === 'integer') {
     if (INTEGER.test(text) && Number.isSafeInteger(value)) return value;
-    throw invalid(`${name} must be a whole number`);
+    throw invalid(
+      INTEGER.test(text)
+        ? `${name} must be a whole number up to ${Number.MAX_SAFE_INTEGER}`
+        : `${name} must be a whole number`,
+    );
   }
   if (NUMBER.test(text)) return value;
   throw invalid(`${name} must be a number`);

@@ -20,7 +20,7 @@ export const ERRORS = {
   PLUGIN_TOO_EARLY: 'a plugin used the store or the outbox while it was provisioned',
   PLUGIN_RELOAD_REFUSED: 'a role did not take over the new configuration; the old one stays in force',
   DATA_DIR_UNUSABLE: 'the data folder is not a folder, or this user may not read it',
-  DAEMON_RUNNING: 'the command needs a stopped daemon, or one daemon already runs the local chain of this data folder',
+  DAEMON_RUNNING: 'the command needs a stopped daemon, or a daemon already runs with this data folder',
   DAEMON_NOT_RUNNING: 'the command needs a running daemon, and none runs with this data folder',
   DAEMON_UNREACHABLE: 'a process of the daemon runs, and its admin listener does not answer',
   DAEMON_STOPPED: 'the daemon was stopped while it started',

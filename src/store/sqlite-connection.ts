@@ -209,10 +209,12 @@ export function openDatabase(path: string, options: Database.Options): Database.
   } catch (error) {
     const isMissing = ['MODULE_NOT_FOUND', 'ERR_DLOPEN_FAILED'].includes(codeOf(error) ?? '');
     if (!isMissing && !messageOf(error).startsWith('Could not locate the bindings file')) throw error;
-    const wanted = NAME === 'better-sqlite3' ? 'better-sqlite3@12.11.1' : 'parhelion again';
+    const [why] = messageOf(error).split(/\.? Tried:|\n/, 1);
+    // In a checkout, and wherever npm could not compile it, that does what is missing.
+    const wanted = `run npm rebuild ${NAME} (it may need python3, make and g++), install parhelion again`;
     throw new CodedError(
       'STORE_ENGINE_MISSING',
-      `SQLite for Node ${process.versions.node} does not load (${messageOf(error).split('\n', 1)[0]}): install ${wanted}, or set store.url to a PostgreSQL server`,
+      `SQLite for Node ${process.versions.node} does not load (${why}): ${wanted}, or set store.url to a PostgreSQL server`,
       { cause: error, exitCode: EXIT.config },
     );
   }

@@ -324,13 +324,14 @@ export function parseOutboundTarget(text: string, policy: OutboundPolicy, addres
   const family = ipFamily(host);
   const isLiteral = family !== 0;
   const key = policy.section === undefined ? 'allowCidrs' : `${policy.section}.allowCidrs`;
-  const blocked = (what: string): ParsedTarget => ({
+  const blocked = (what: string, range: string): ParsedTarget => ({
     ok: false,
     code: 'OUTBOUND_BLOCKED_ADDRESS',
-    reason: `${what} is not allowed; add its network to ${key}`,
+    reason: `${what} is not allowed; add its network to ${key}, such as ${range}`,
   });
-  if (isLiteral && !addresses.permits(host)) return blocked(`address ${host}`);
-  if (isLocalhost(host) && !addresses.permits('127.0.0.1') && !addresses.permits('::1')) return blocked(`host ${host}`);
+  if (isLiteral && !addresses.permits(host)) return blocked(`address ${host}`, `${host}/${family === 6 ? 128 : 32}`);
+  if (isLocalhost(host) && !addresses.permits('127.0.0.1') && !addresses.permits('::1'))
+    return blocked(`host ${host}`, '127.0.0.1/32');
   if (!secure && !policy.allowHttp) {
     // Only resolution shows whether a name is within the allowed networks.
     const hopeless = isLiteral ? !addresses.isListed(host) : policy.allowCidrs.length === 0;

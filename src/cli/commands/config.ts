@@ -41,7 +41,7 @@ admin:
 export const init: RunCommand = async (values, io) => {
   const path = resolve(io.cwd, String(values['output'] ?? values['config'] ?? 'parhelion.yaml'));
   if (existsSync(path) && values['force'] !== true) {
-    throw new CodedError('CONFIG_UNREADABLE', `${path} exists; --force replaces it`, { exitCode: EXIT.usage });
+    throw new CodedError('CLI_USAGE', `${path} exists; --force replaces it`, { exitCode: EXIT.usage });
   }
   try {
     makeFolder(dirname(path));

@@ -18,7 +18,7 @@ import { chainSetups, composeParts } from '../compose.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
 import { type LocalChain, localChainBanner, startConfiguredChain, welcome } from '../local-chain.ts';
 import { readCommit, readVersion } from '../package-files.ts';
-import { removeRunFile, writeRunFile } from '../running-daemon.ts';
+import { refuseSecond, removeRunFile, writeRunFile } from '../running-daemon.ts';
 import { chooseRoles, splitRoles, startWorkers } from '../workers.ts';
 
 export const run: RunCommand = async (values, io) => {
@@ -41,6 +41,8 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
     });
   }
   const dataDir = config.core.dataDir;
+  const isAlone = roles.length === ROLES.length && (choice === 'local' || config.core.store.url.startsWith('sqlite'));
+  if (isAlone) await refuseSecond(dataDir);
   const chain = choice === 'local' ? await startConfiguredChain(config.core, dataDir) : null;
   if (chain !== null && isForPeople(config, io)) for (const line of localChainBanner(chain, io.program)) io.out(line);
   try {

@@ -864,6 +864,9 @@ suite('assets that are read from their accounts', { skip: (await chainMissing())
     assert.deepEqual(await ids({ after: byId[0], before: byId[2] }), [byId[1]]);
     assert.deepEqual(await ids({ cursor: byId[1] }), [byId[2]]);
     assert.deepEqual(await ids({ sortBy: { sortBy: 'created' }, limit: 1, page: 1 }), [third]);
+    // Behind what the daemon would read of a list, which is not that long.
+    for (const page of [101, 5_000_000])
+      assert.deepEqual((await list({ page, limit: 1_000 })).result?.items, [], `page ${page}`);
     // A text is shown again while nothing of it has changed, neither on the chain nor behind its address.
     const asset = async (id: string) => (await call('getAsset', { id })).result;
     const shown = await asset(first);

@@ -261,12 +261,12 @@ test('refusals', async () => {
     [
       `balance-at?${mint}&time=99999999999`,
       'Invalid time parameter',
-      'the requested point is in the future; time is in unix seconds',
+      'the requested time is in the future; time is in unix seconds',
     ],
     [
       `balance-at?${mint}&slot=500000001`,
       'Invalid time parameter',
-      'the requested point is in the future; time is in unix seconds',
+      'slot 500000001 is in the future; the newest slot is 500000000',
     ],
   ] as const) {
     const { status, body } = await client.ask(`${wallet}/${path}`);

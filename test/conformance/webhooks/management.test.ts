@@ -132,7 +132,7 @@ describe('webhook management', () => {
         ROOT,
         raw({ webhookURL: `https://${host}/` }),
         400,
-        /^webhookURL: address .* is not allowed; add its network to webhooks\.allowCidrs$/,
+        /^webhookURL: address .* is not allowed; add its network to webhooks\.allowCidrs, such as \S+$/,
       );
     }
     await refused(
@@ -140,7 +140,7 @@ describe('webhook management', () => {
       ROOT,
       raw({ webhookURL: 'https://127.1/' }),
       400,
-      'webhookURL: address 127.0.0.1 is not allowed; add its network to webhooks.allowCidrs',
+      'webhookURL: address 127.0.0.1 is not allowed; add its network to webhooks.allowCidrs, such as 127.0.0.1/32',
     );
     await refused('POST', ROOT, raw({ webhookURL: 'https://localhost/' }), 400, /^webhookURL: host localhost/);
     await refused('POST', ROOT, raw({ webhookURL: 'https://169.254.169.254/latest' }), 400, /^webhookURL: address/);

@@ -186,11 +186,11 @@ test('every spelling of the local machine is refused, and allowed when its netwo
   for (const host of LOOPBACK_SPELLINGS) {
     for (const url of [`http://${host}/`, `https://${host}:8443/x?y`, `http:\\\\${host}\\`]) {
       const reason = refusal(url);
-      assert.match(reason ?? '', /not allowed; add its network to webhooks\.allowCidrs$/, url);
+      assert.match(reason ?? '', /not allowed; add its network to webhooks\.allowCidrs, such as \S+\/(32|128)$/, url);
       assert.equal(refusal(url, { allowCidrs: ['127.0.0.0/8', '::1/128', '::/96'] }), null, url);
     }
   }
-  assert.equal(refusal('http://127.1/'), 'address 127.0.0.1 is not allowed; add its network to webhooks.allowCidrs');
+  assert.equal(refusal('http://127.1/'), 'address 127.0.0.1 is not allowed; add its network to webhooks.allowCidrs, such as 127.0.0.1/32');
 });
 
 test('scheme, user info, port and form', () => {

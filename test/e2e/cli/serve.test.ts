@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openSqliteStore } from '../../../src/store/sqlite.ts';
-import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
+import { cliArguments, runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
 import { startHttpServer, type TestServer } from '../../helpers/http-server.ts';
 
 const plugins = ['access', 'proxy', 'sender'];
@@ -58,6 +59,10 @@ test('a process: listens, tells its addresses, answers, ends on SIGTERM with 0 a
     [daemon.apiUrl, daemon.wsUrl, daemon.adminUrl, daemon.child.pid, true],
   );
   assert.equal((await runCommand(['healthcheck', '--ready', '--config', daemon.configFile])).code, 0);
+  const again = [...cliArguments, 'serve', '--config', daemon.configFile];
+  const second = spawnSync(process.execPath, again, { encoding: 'utf8' });
+  assert.equal(second.status, 75, second.stderr);
+  assert.match(second.stdout + second.stderr, new RegExp(`DAEMON_RUNNING.*process ${daemon.child.pid}, http`));
   const metrics = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
   assert.match(metrics, /parhelion_chain_info\{chain="main",kind="rpc"\} 1/);
 

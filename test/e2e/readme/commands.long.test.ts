@@ -34,7 +34,7 @@ function shell(command: string, cwd: string, env: Record<string, string> = {}) {
 }
 
 test('every block is one that a test runs, or is known not to run here', () => {
-  const ran = ['curl ', 'npx parhelion init', 'first.example'];
+  const ran = ['curl ', 'npx parhelion init', 'npx parhelion projects create', 'first.example'];
   const elsewhere = ['npm ci && npm start', '\nnpm test', 'https://your-node.example npm start', 'systemctl'];
   const unknown = readmeBlocks().filter(
     ({ text }) => ![...ran, ...elsewhere].some((marker) => `\n${text}`.includes(marker)),
@@ -136,6 +136,13 @@ test('init, check-config, dump-config and commands on a file, as written', async
     return JSON.parse(out) as Record<string, string>;
   };
   assert.equal(shell('npx parhelion migrate --config parhelion.yaml', dir).code, 0);
+  const [makeProject, makeKey, makeToken, ...others] = commandsOf(readmeBlock('npx parhelion projects create'));
+  assert.deepEqual(others, []);
+  const first = shell(makeProject!, dir);
+  const [id = ''] = /[0-9a-f-]{36}/.exec(first.out) ?? [];
+  const made = shell(makeKey!.replace('PROJECT_ID', id), dir);
+  assert.equal(made.code, 0, made.err);
+  assert.match(shell(makeToken!, dir).out, /\bop_\w+/);
   const [, create, key] = /`(npx parhelion projects create --name N)`, `(npx parhelion keys create --project ID)/.exec(
     guideText(),
   )!;
