@@ -19,6 +19,7 @@ import {
 } from './api.ts';
 import { FirstSteps } from './first-steps.tsx';
 import { bytes, capital, day, duration, number, short, span } from './format.ts';
+import { familyPerMinute, type Grid, gridOf, labelsOf, perMinute } from './grid.ts';
 import { go, href, useWorld } from './place.ts';
 import { type Line, Plot, SERIES_COLORS, Spark } from './plot.tsx';
 import { troublesOf } from './trouble.ts';
@@ -173,15 +174,6 @@ function Status({
 
 // --------------------------------------------------------------------------------------------------------- key figures
 
-const sumsOf = (grid: Grid, family: string): (number | null)[] => {
-  const keys = labelsOf(grid, family).map((label) => `${family}.${label}`);
-  return grid.points.map((point, at) =>
-    point === undefined
-      ? null
-      : (keys.reduce((all, key) => all + (point.sums[key] ?? 0), 0) * MINUTE_MS) /
-        (grid.stepMs * (grid.shares[at] as number)),
-  );
-};
 const newest = (values: readonly (number | null)[]): number | null =>
   values.findLast((value) => value !== null) ?? null;
 
@@ -201,8 +193,8 @@ function KeyFigures({
   const lines = useMemo(() => {
     if (grid === null) return null;
     return {
-      requests: sumsOf(grid, 'requests'),
-      errors: sumsOf(grid, 'errors'),
+      requests: familyPerMinute(grid, 'requests'),
+      errors: familyPerMinute(grid, 'errors'),
       p99: gauges(grid, ({ latency }) => latency?.p99),
       lag: gauges(grid, ({ peaks }) => peaks['lag.main']),
     };
@@ -246,33 +238,6 @@ function KeyFigures({
 
 // --------------------------------------------------------------------------------------------------------------- plots
 
-/** A step that has just begun says too little about its rate. */
-const MIN_SHARE = 0.4;
-const MIN_STEPS = 15;
-
-interface Grid {
-  readonly times: readonly number[];
-  readonly points: readonly (SeriesPoint | undefined)[];
-  /** Parts of each step that have passed: 1 but for the last. */
-  readonly shares: readonly number[];
-  readonly stepMs: number;
-}
-
-function gridOf({ fromMs, toMs, stepMs, points }: Series): Grid {
-  const byTime = new Map(points.map((point) => [point.at, point]));
-  // A daemon that is younger than the range is shown from its start.
-  const oldest = points[0]?.at ?? fromMs;
-  const start = Math.max(fromMs, Math.min(oldest - stepMs, toMs - MIN_STEPS * stepMs));
-  const first = start - (start % stepMs);
-  const times = Array.from({ length: Math.floor((toMs - first) / stepMs) + 1 }, (_, at) => first + at * stepMs);
-  const shares = times.map((at) => Math.min(1, (toMs - at) / stepMs));
-  if (times.length > 1 && (shares.at(-1) as number) < MIN_SHARE && byTime.size > 1) {
-    times.pop();
-    shares.pop();
-  }
-  return { times, shares, stepMs, points: times.map((at) => byTime.get(at)) };
-}
-
 const PRODUCT_NAMES: Readonly<Record<string, string>> = {
   rpc: 'JSON-RPC',
   webhooks: 'Webhooks',
@@ -290,23 +255,6 @@ const OUTCOME_NAMES: Readonly<Record<string, string>> = {
   discarded: 'Discarded',
 };
 const OUTCOME_COLORS: Readonly<Record<string, number>> = { done: 3, retry: 1, failed: 5, held: 4, discarded: 6 };
-const MINUTE_MS = 60_000;
-
-const labelsOf = ({ points }: Grid, family: string): readonly string[] => [
-  ...new Set(
-    points.flatMap((point) =>
-      Object.keys(point?.sums ?? {}).flatMap((key) =>
-        key.startsWith(`${family}.`) ? [key.slice(family.length + 1)] : [],
-      ),
-    ),
-  ),
-];
-
-/** A count as a rate per minute. */
-const perMinute = ({ points, shares, stepMs }: Grid, key: string): (number | null)[] =>
-  points.map((point, at) =>
-    point === undefined ? null : ((point.sums[key] ?? 0) * MINUTE_MS) / (stepMs * (shares[at] as number)),
-  );
 
 function linesOf(
   grid: Grid,
@@ -323,7 +271,7 @@ function linesOf(
   return labels.map((label, at) => ({
     name: names[label] ?? label,
     color: colors[label] ?? ((order.includes(label) ? order.indexOf(label) : order.length + at) % SERIES_COLORS) + 1,
-    values: perMinute(grid, `${family}.${label}`),
+    values: perMinute(grid, [`${family}.${label}`]),
   }));
 }
 
