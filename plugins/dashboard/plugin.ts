@@ -90,6 +90,13 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     guard: createGuard(sessions),
     pace: createOwnerPace(clock, CHANGE_PACE),
     picturePace: createOwnerPace(clock, PICTURES),
+    genesisHashes: () =>
+      Object.fromEntries(
+        CHAINS.flatMap((chain) => {
+          const status = ctx.chain(chain)?.status();
+          return status === undefined ? [] : [[chain, status.genesisHash]];
+        }),
+      ),
     isLocalChain: () => ctx.chain('main')?.status().kind === 'local',
     isSecure: config.secureCookie || daemon.isSecure,
     operatorToken,

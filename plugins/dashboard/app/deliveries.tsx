@@ -11,6 +11,7 @@ import {
   type ShownDelivery,
   type ShownWebhook,
 } from './api.ts';
+import { explorerAddress } from './explorer.ts';
 import { capital, count, duration, number, utc } from './format.ts';
 import { ExternalLink, RefreshCw, RotateCw, Send } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
@@ -439,6 +440,8 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
     [hookId, id],
     WATCH_MS,
   );
+  const hooks = useLoad(() => hookCall<readonly ShownWebhook[]>(project.id, 'GET', ''), [project.id]);
+  const type = hooks.data?.find(({ webhookID }) => webhookID === hookId)?.webhookType;
   const resend = async () => {
     await hookCall(project.id, 'POST', `/${hookId}/deliveries/${id}/resend`, {});
     toast('The delivery is sent now');
@@ -451,7 +454,7 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
         back={{ href: href(['p', project.id, 'webhooks', hookId]), text: 'Webhook' }}
         {...(delivery.data === null
           ? {}
-          : { note: <TransactionNote project={project} signature={delivery.data.signature} /> })}
+          : { note: <TransactionNote project={project} signature={delivery.data.signature} type={type} /> })}
         actions={
           delivery.data !== null && (
             <Changes>
@@ -469,13 +472,24 @@ export function DeliveryPage({ project, hookId, id }: { project: Project; hookId
   );
 }
 
-function TransactionNote({ project, signature }: { project: Project; signature: string }) {
-  const { isLocalChain } = useWorld();
+function TransactionNote({
+  project,
+  signature,
+  type,
+}: {
+  project: Project;
+  signature: string;
+  /** Of the webhook; undefined: not known yet, or it is deleted. */
+  type: string | undefined;
+}) {
+  const { genesisHashes } = useWorld();
+  const chain = type?.endsWith('Devnet') === true ? 'devnet' : 'main';
+  const address = type === undefined ? null : explorerAddress(signature, genesisHashes[chain]);
   return (
     <>
       <Id text={signature} kept={12} to={href(['p', project.id, 'look-up', signature])} />{' '}
-      {!isLocalChain && (
-        <a class="small" href={`https://explorer.solana.com/tx/${signature}`} target="_blank" rel="noreferrer">
+      {address !== null && (
+        <a class="small" href={address} target="_blank" rel="noreferrer">
           Solana Explorer <ExternalLink size={13} aria-hidden />
         </a>
       )}

@@ -55,6 +55,8 @@ export interface World {
   readonly hasInterfaces: boolean;
   readonly hasWebhooks: boolean;
   readonly isLocalChain: boolean;
+  /** By chain, `main` or `devnet`; null: not known yet. */
+  readonly genesisHashes: Readonly<Record<string, string | null>>;
   /** The project whose pages are in the navigation; null: there is none. */
   readonly project: Project | null;
   reloadProjects(): Promise<void>;

@@ -18,6 +18,8 @@ export interface PageContext {
   readonly daemon: DaemonView;
   /** Whether the daemon runs its local chain. */
   isLocalChain(): boolean;
+  /** By chain; null: not known yet. Chains that are not configured are missing. */
+  genesisHashes(): Readonly<Record<string, string | null>>;
   readonly sessions: Sessions;
   readonly guard: Guard;
   readonly pace: OwnerPace;

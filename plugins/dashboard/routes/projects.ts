@@ -41,6 +41,9 @@ const projectsReply = Type.Object({
   hasInterfaces: Type.Boolean({ description: 'Whether the plugin parsed is loaded' }),
   hasWebhooks: Type.Boolean({ description: 'Whether the plugin webhooks is loaded' }),
   isLocalChain: Type.Boolean({ description: 'Whether the daemon runs its local chain' }),
+  genesisHashes: Type.Record(Type.String(), Type.Union([Type.String(), Type.Null()]), {
+    description: 'By chain; null: not known yet',
+  }),
 });
 export type ProjectsAnswer = Static<typeof projectsReply>;
 export type Project = Static<typeof listedProject>;
@@ -60,7 +63,7 @@ export function projectRoutes(context: PageContext): readonly Route[] {
   ];
 }
 
-function listRoute({ access, daemon, guard, isLocalChain }: PageContext): Route {
+function listRoute({ access, daemon, genesisHashes, guard, isLocalChain }: PageContext): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
@@ -82,6 +85,7 @@ function listRoute({ access, daemon, guard, isLocalChain }: PageContext): Route 
         hasInterfaces: loaded.includes('parsed'),
         hasWebhooks: loaded.includes('webhooks'),
         isLocalChain: isLocalChain(),
+        genesisHashes: genesisHashes(),
       };
       return json({ projects, plans: own === null ? access.planNames() : [], ...facts });
     },

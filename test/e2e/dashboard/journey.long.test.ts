@@ -162,6 +162,8 @@ test('a payment on the chain is delivered while the page watches, has an address
   assert.ok(!(await page.content()).includes(String(again.headers['webhook-signature'])), 'the signature is hidden');
   await page.getByRole('region', { name: 'payload' }).getByText(signature).waitFor();
   assert.equal(await page.locator('.timeline li').count(), 2);
+  // No public explorer knows this chain.
+  assert.equal(await page.getByRole('link', { name: 'Solana Explorer' }).count(), 0);
   await page.reload();
   await page.getByRole('region', { name: 'payload' }).getByText(signature).waitFor();
   await page.goBack();
