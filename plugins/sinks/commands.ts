@@ -117,7 +117,7 @@ async function backfill(parts: CommandParts, options: CommandValues, io: Command
   const id = await begin(parts, io, { sink, kind: 'backfill', first, last });
   if (options['wait'] !== false) await waitFor(parts, io, id);
   if (options['json'] === true) return io.json({ id, sink, from: first, to: last });
-  io.line(options['wait'] === false ? `back-fill ${id} begins` : `sink ${sink} has slots ${first} to ${last}`);
+  io.line(options['wait'] === false ? `backfill ${id} begins` : `sink ${sink} has slots ${first} to ${last}`);
 }
 
 async function verify(parts: CommandParts, options: CommandValues, io: CommandIo): Promise<void> {

@@ -45,7 +45,7 @@ const sink = Type.Object(
     lastSlot: orNull('Last slot that it has'),
     lagSlots: orNull('Final slots that it does not have yet; null: not known'),
     error: Type.Union([Type.String(), Type.Null()], { description: 'Why it does not go on' }),
-    tasks: Type.Array(task, { description: 'Back-fills and comparisons that are not done' }),
+    tasks: Type.Array(task, { description: 'Backfills and comparisons that are not done' }),
     holes: Type.Array(hole, {
       description:
         'Slots whose rows the target lacks for ever: they were dropped at `sinks.keptBytes` before it took them',

@@ -1,6 +1,7 @@
 /**
  * Pictures of every page of the dashboard, and of pages of reference and guide, at three widths and in both themes, from a daemon under traffic on the local
  * chain: `npm run screenshots -- DIR [--seconds N] [--only WORD,WORD]`. They are to be looked at; nothing is compared.
+ * The run fails when a page of the dashboard scrolls sideways.
  */
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -51,6 +52,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { seconds: { type: 'string', default: '90' }, only: { type: 'string', default: '' } },
 });
+/** Pages that scroll sideways. */
+const tooWide = new Set<string>();
 const wanted = values.only.split(',');
 const isWanted = (name: string): boolean => wanted.some((word) => name.includes(word));
 const [folder] = positionals;
@@ -121,7 +124,8 @@ await bed.stop();
 await receiver.close();
 await chain.stop();
 console.log(`pictures are in ${output}`);
-process.exit(0);
+if (tooWide.size > 0) console.error(`pages that scroll sideways:\n${[...tooWide].join('\n')}`);
+process.exit(tooWide.size === 0 ? 0 : 1);
 
 async function growTree(): Promise<void> {
   const tree = createModelTree(TREE, 6);
@@ -382,6 +386,8 @@ async function takeAll(pictures: readonly Picture[]): Promise<void> {
         await prepare?.(page);
         await page.waitForTimeout(SETTLE_MS);
         await take(name);
+        const overflow = (await page.evaluate('document.documentElement.scrollWidth - innerWidth')) as number;
+        if (overflow > 0) tooWide.add(`${name} at ${width}: ${overflow} px`);
         // An open dialog would stay above the next page.
         if (prepare !== undefined) await page.keyboard.press('Escape');
       }

@@ -195,9 +195,9 @@ export function DeliveriesPage({
                     />
                     {(cursor !== '' || pagination.hasMore) && (
                       <nav class="pages" aria-label="Pages of deliveries">
-                        {cursor === '' ? <span /> : <a href={href(path, { state, signature })}>← Newest</a>}
+                        {cursor === '' ? <span /> : <a href={href(path, { state, signature })}>First page</a>}
                         {pagination.hasMore && (
-                          <a href={href(path, { state, signature, cursor: pagination.nextCursor })}>Older →</a>
+                          <a href={href(path, { state, signature, cursor: pagination.nextCursor })}>Next page</a>
                         )}
                       </nav>
                     )}
@@ -241,7 +241,7 @@ function HookFacts({ hook, health }: { hook: ShownWebhook; health: HookHealth | 
               note={
                 health.nextAttemptAt === null ? undefined : (
                   <>
-                    next attempt <Time at={health.nextAttemptAt} />
+                    next attempt <Time at={health.nextAttemptAt} isPlanned />
                   </>
                 )
               }
@@ -349,7 +349,8 @@ function DeliveryTable({
         { name: 'Created', show: ({ createdAt }) => <Time at={createdAt} /> },
         {
           name: 'Next attempt',
-          show: ({ nextAttemptAt }) => (nextAttemptAt === null ? '–' : <Time at={nextAttemptAt} />),
+          isMinor: true,
+          show: ({ nextAttemptAt }) => (nextAttemptAt === null ? '–' : <Time at={nextAttemptAt} isPlanned />),
         },
         {
           name: 'Actions',
@@ -525,7 +526,7 @@ function DeliveryDetail({ delivery }: { delivery: ShownDelivery }) {
           </Stat>
           {delivery.nextAttemptAt !== null && (
             <Stat name="Next attempt">
-              <Time at={delivery.nextAttemptAt} />
+              <Time at={delivery.nextAttemptAt} isPlanned />
             </Stat>
           )}
         </dl>

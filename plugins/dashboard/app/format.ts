@@ -53,6 +53,12 @@ export function ago(at: number, now: number = Date.now()): string {
   return ms < 0 ? `in ${span(-ms)}` : `${span(ms)} ago`;
 }
 
+/** When something that is planned will happen; once its time has come, it is due. */
+export function planned(at: number, now: number = Date.now()): string {
+  if (at <= now) return 'now';
+  return at - now < 5 * SECOND ? 'in a moment' : ago(at, now);
+}
+
 /** `2026-11-23 19:04:10`, UTC */
 export const utc = (at: number): string => new Date(at).toISOString().replace('T', ' ').slice(0, 19);
 

@@ -188,13 +188,13 @@ function Pages({
   return (
     <nav class="pages" aria-label={label}>
       <Button disabled={page === 1} onClick={() => turn(page - 1)}>
-        Previous
+        Previous page
       </Button>
       <span class="soft" aria-live="polite">
         Page {number(page)}
       </span>
       <Button disabled={!hasMore} onClick={() => turn(page + 1)}>
-        Next
+        Next page
       </Button>
     </nav>
   );
@@ -216,12 +216,23 @@ function Gallery({
   what,
   title,
   none,
+  onLoaded,
   ...props
-}: PageProps & { what: 'nfts' | 'members'; title: string; none: string }) {
+}: PageProps & {
+  what: 'nfts' | 'members';
+  title: string;
+  none: string;
+  /** Told whether there are any; not, if they cannot be read. */
+  onLoaded?: (isAny: boolean) => void;
+}) {
   const { project, address } = props;
   const { page, turn } = usePage(props, 'page');
   const loaded = useLoad(() => lookUp<AssetPage>(project.id, { what, address, page }), [project.id, address, page]);
-  const { data } = loaded;
+  const { data, error } = loaded;
+  useEffect(() => {
+    if (data !== null) onLoaded?.(page > 1 || data.result.items.length > 0);
+    else if (error !== null) onLoaded?.(false);
+  }, [data, error]);
   return (
     <Card title={title}>
       <Show of={loaded} lines={4}>
@@ -340,16 +351,18 @@ function WalletView(props: PageProps) {
   const { hasInterfaces } = useWorld();
   // Without the plugin of wallets there are no balances, now or earlier.
   const [hasBalances, setHasBalances] = useState(false);
+  /** Null until it is known. */
+  const [hasNfts, setHasNfts] = useState<boolean | null>(null);
   return (
     <>
-      <Tokens {...props} onFound={() => setHasBalances(true)} />
+      <Tokens {...props} hasNfts={hasNfts} onFound={() => setHasBalances(true)} />
       {hasBalances && <BalancePlot project={props.project} address={props.address} />}
       {hasInterfaces ? (
         <Activity project={props.project} address={props.address} />
       ) : (
         <Transactions project={props.project} address={props.address} isCompressed={false} />
       )}
-      <Gallery {...props} what="nfts" title="NFTs" none="No NFTs" />
+      <Gallery {...props} what="nfts" title="NFTs" none="No NFTs" onLoaded={setHasNfts} />
     </>
   );
 }
@@ -488,7 +501,7 @@ function Activity({ project, address }: OfWallet) {
   );
 }
 
-function Tokens({ onFound, ...props }: PageProps & { onFound: () => void }) {
+function Tokens({ hasNfts, onFound, ...props }: PageProps & { hasNfts: boolean | null; onFound: () => void }) {
   const { project, address } = props;
   const { page, turn } = usePage(props, 'tokens');
   const loaded = useLoad(
@@ -503,7 +516,7 @@ function Tokens({ onFound, ...props }: PageProps & { onFound: () => void }) {
       <Show of={loaded} lines={4}>
         {({ result: { balances, totalUsdValue, pagination }, pictures }) => (
           <>
-            {page === 1 && balances.every(({ balance }) => balance === 0) && (
+            {page === 1 && hasNfts === false && balances.every(({ balance }) => balance === 0) && (
               <Notice tone="info" title="Nothing is here">
                 <p>This address has no SOL and no tokens now. It may never have been used.</p>
               </Notice>

@@ -29,7 +29,7 @@ import {
   useLoad,
 } from './ui.tsx';
 
-/** Pages of a list by cursors: a click on Older goes on, Newest returns to the first. */
+/** Pages of a list by cursors, which lead on and to the first page only. */
 function usePages<T>(path: (cursor: string | null) => string, everyMs?: number) {
   const [cursor, setCursor] = useState<string | null>(null);
   const loaded = useLoad(

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks';
 import { messageOf } from '../../../src/lib/coded-error.ts';
 import { type Choices, get, type Key, type Project, patch, post, put, remove } from './api.ts';
-import { utc } from './format.ts';
+import { day, utc } from './format.ts';
 import { Ban, CircleCheck, KeyRound, Pencil, Plus, ShieldCheck, Trash2, Webhook } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import {
@@ -28,6 +28,8 @@ import {
   toast,
   useLoad,
 } from './ui.tsx';
+
+const DAY_MS = 86_400_000;
 
 /** All projects, for operators. */
 export function ProjectsPage() {
@@ -84,7 +86,7 @@ export function ProjectsPage() {
             {
               name: 'Last use',
               value: ({ lastUse }) => lastUse ?? '',
-              show: ({ lastUse }) => lastUse ?? '–',
+              show: ({ lastUse }) => (lastUse === null ? '–' : <span class="one-line">{lastUse}</span>),
             },
             {
               name: 'Created',
@@ -527,8 +529,8 @@ function KeyDialog({
           <TextField
             label="Expires on"
             type="date"
-            min={utc(Date.now()).slice(0, 10)}
-            hint="At the beginning of this day (UTC). Empty: never."
+            min={day(Date.now() + DAY_MS)}
+            hint="At the beginning of this day (UTC), tomorrow at the earliest. Empty: never."
             error={errors['expires']}
             value={draft.expires}
             onValue={set('expires')}

@@ -103,15 +103,15 @@ function Tasks({ of: sinks }: { of: readonly SinkView[] }) {
   const tasks = sinks.flatMap(({ name, tasks: list }) => list.map((task) => ({ sink: name, ...task })));
   if (tasks.length === 0) return null;
   return (
-    <Card title="Back-fills and comparisons" flush>
+    <Card title="Backfills and comparisons" flush>
       <Table
-        caption="Back-fills and comparisons"
+        caption="Backfills and comparisons"
         keyOf={({ id }) => id}
         rows={tasks}
         empty={<Empty title="None" />}
         columns={[
           { name: 'Sink', isTitle: true, show: ({ sink }) => sink },
-          { name: 'Task', show: ({ kind }) => (kind === 'backfill' ? 'back-fill' : 'comparison') },
+          { name: 'Task', show: ({ kind }) => (kind === 'backfill' ? 'backfill' : 'comparison') },
           { name: 'Slots', show: ({ from, to }) => `${number(from)} – ${number(to)}` },
           {
             name: 'Done',

@@ -47,7 +47,7 @@ function ofChain(chain: LiveChain): Trouble[] {
       tone: 'warn',
       title: `A plugin is left behind: ${text}`,
       advice: 'The chain goes on without it. The log has the error; the plugin catches up once it works again.',
-      link: { path: ['gaps'], text: 'Gaps' },
+      link: { path: ['gaps'], text: 'Gaps and backfill' },
     });
   if (chain.openGaps > 0)
     found.push({
@@ -58,9 +58,9 @@ function ofChain(chain: LiveChain): Trouble[] {
           : `${number(chain.openGaps)} ranges of slots of ${name} are missing`,
       advice:
         chain.openGaps === 1
-          ? 'It is filled as soon as an upstream has its blocks. An archive upstream helps with old ones; the page Gaps says how to give it up.'
-          : 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones; the page Gaps says how to give one up.',
-      link: { path: ['gaps'], text: 'Gaps' },
+          ? 'It is filled as soon as an upstream has its blocks. An archive upstream helps with old ones; the page Gaps and backfill says how to give it up.'
+          : 'They are filled as soon as an upstream has the blocks. An archive upstream helps with old ones; the page Gaps and backfill says how to give one up.',
+      link: { path: ['gaps'], text: 'Gaps and backfill' },
     });
   return found;
 }

@@ -8,7 +8,7 @@ import type { ComponentChildren, InputHTMLAttributes } from 'preact';
 import { useCallback, useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { messageOf } from '../../../src/lib/coded-error.ts';
 import { ApiError, type Project } from './api.ts';
-import { ago, middle, utc } from './format.ts';
+import { ago, middle, planned, utc } from './format.ts';
 import {
   Check,
   ChevronDown,
@@ -423,9 +423,9 @@ export function Empty({
   );
 }
 
-/** A path or a dotted name that may break after its separators. */
+/** A path, an address or a dotted name that may break after its separators. */
 export const breakable = (text: string): ComponentChildren =>
-  text.split(/(?<=[/.])/).flatMap((part, at) => (at === 0 ? [part] : [<wbr key={at} />, part]));
+  text.split(/(?<=[/.?&])/).flatMap((part, at) => (at === 0 ? [part] : [<wbr key={at} />, part]));
 
 export interface Column<T> {
   readonly name: string;
@@ -604,13 +604,13 @@ export function Table<T>({ caption, columns: all, rows, keyOf, empty, dense = fa
       {list.pages > 1 && (
         <nav class="pages" aria-label={`Pages of ${caption}`}>
           <Button kind="quiet" disabled={list.page === 0} onClick={() => list.setPage(list.page - 1)}>
-            ← Before
+            Previous page
           </Button>
           <span class="soft">
             {list.page + 1} of {list.pages}
           </span>
           <Button kind="quiet" disabled={list.page + 1 === list.pages} onClick={() => list.setPage(list.page + 1)}>
-            Next →
+            Next page
           </Button>
         </nav>
       )}
@@ -618,8 +618,8 @@ export function Table<T>({ caption, columns: all, rows, keyOf, empty, dense = fa
   );
 }
 
-/** A time as it is said, with the exact one as title. */
-export function Time({ at }: { at: number | string | null }) {
+/** A time as it is said, with the exact one as title. `isPlanned`: of what has yet to happen. */
+export function Time({ at, isPlanned = false }: { at: number | string | null; isPlanned?: boolean }) {
   const [, tick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => tick((n) => n + 1), 15_000);
@@ -629,7 +629,7 @@ export function Time({ at }: { at: number | string | null }) {
   const ms = typeof at === 'string' ? Date.parse(at) : at;
   return (
     <time dateTime={new Date(ms).toISOString()} title={`${utc(ms)} UTC`}>
-      {ago(ms)}
+      {isPlanned ? planned(ms) : ago(ms)}
     </time>
   );
 }

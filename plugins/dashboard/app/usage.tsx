@@ -241,6 +241,9 @@ export function keyNameOf(keys: readonly Key[], id: string | null): string {
   return key === undefined ? id.slice(0, 8) : key.name === '' ? `${key.prefix}…` : key.name;
 }
 
+/** Letters. */
+const SHORT_NAME = 16;
+
 export function RequestTable({
   project,
   requests,
@@ -294,7 +297,14 @@ export function RequestTable({
           show: ({ bytesOut }) => bytes(bytesOut),
         },
         { name: 'Credits', isNumber: true, value: ({ credits }) => credits, show: ({ credits }) => short(credits) },
-        { name: 'Key', value: ({ keyId }) => keyName(keyId), show: ({ keyId }) => keyName(keyId) },
+        {
+          name: 'Key',
+          value: ({ keyId }) => keyName(keyId),
+          // A long name breaks rather than push the table out of its card.
+          show: ({ keyId }) => (
+            <span class={keyName(keyId).length <= SHORT_NAME ? 'one-line' : undefined}>{keyName(keyId)}</span>
+          ),
+        },
         {
           name: 'Request',
           isMinor: true,

@@ -8,7 +8,11 @@ const OFF: Readonly<Record<string, string>> = { failure_rate: 'off: too many fai
 export function HookState({ hook, health }: { hook: ShownWebhook; health?: HookHealth | undefined }) {
   if (!hook.active) {
     const why = OFF[hook.disabledReason ?? ''];
-    return <Badge tone={why === undefined ? 'plain' : 'bad'}>{why ?? 'off'}</Badge>;
+    return (
+      <span class="one-line">
+        <Badge tone={why === undefined ? 'plain' : 'bad'}>{why ?? 'off'}</Badge>
+      </span>
+    );
   }
   if (health?.state === 'failing') return <Badge tone="bad">failing</Badge>;
   if (health?.state === 'working') return <Badge tone="good">working</Badge>;
@@ -56,11 +60,15 @@ export function HealthBars({ health, wide = false }: { health: HookHealth; wide?
 export function Waiting({ health }: { health: HookHealth }) {
   const { waiting, held, nextAttemptAt } = health;
   if (waiting + held === 0) return <>–</>;
-  const isDue = nextAttemptAt !== null && Date.parse(nextAttemptAt) <= Date.now();
   return (
     <span>
       {number(waiting + held)}
-      {nextAttemptAt !== null && <span class="soft small"> next {isDue ? 'now' : <Time at={nextAttemptAt} />}</span>}
+      {nextAttemptAt !== null && (
+        <span class="soft small">
+          {' '}
+          next <Time at={nextAttemptAt} isPlanned />
+        </span>
+      )}
     </span>
   );
 }

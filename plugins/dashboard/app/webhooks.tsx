@@ -14,6 +14,7 @@ import { Bell, FlaskConical, Pencil, Plus, Power, RefreshCw, Trash2 } from './ic
 import { go, href, useWorld } from './place.ts';
 import {
   Button,
+  breakable,
   Card,
   Changes,
   CheckField,
@@ -123,9 +124,9 @@ export function WebhooksPage({ project }: { project: Project }) {
                         class={name === undefined ? 'mono' : 'strong'}
                         href={href(['p', project.id, 'webhooks', webhookID])}
                       >
-                        {name ?? webhookURL}
+                        {name ?? breakable(webhookURL)}
                       </a>
-                      {name !== undefined && <div class="mono soft small">{webhookURL}</div>}
+                      {name !== undefined && <div class="mono soft small">{breakable(webhookURL)}</div>}
                     </>
                   ),
                 },

@@ -379,6 +379,13 @@ test('a compressed NFT of a followed tree is on the pages of its owner and on it
   const isSeen = (selector: string) => async () =>
     ((await page.evaluate(`document.querySelector('${selector}')?.naturalWidth`)) ?? 0) === 1;
   await until(isSeen('.gallery img'), 'the picture in the gallery');
+  // The wallet holds nothing but NFTs.
+  await page.getByText('Tokens', { exact: true }).first().waitFor();
+  assert.equal(await page.getByText('Nothing is here').count(), 0);
+  const unused = encode32(new Uint8Array(32).fill(41));
+  await page.goto(`${daemon.adminUrl}/dashboard#/p/${daemon.projectId}/look-up/${unused}`);
+  await page.getByText('Nothing is here').waitFor();
+  await page.goBack();
   await tile.click();
   await page.getByRole('heading', { level: 2, name: 'Halo #1' }).waitFor();
   await until(isSeen('.picture.large img'), 'the picture of the asset');

@@ -204,6 +204,44 @@ test('the answer of a receiver is shown as text, and failed deliveries are sent 
   assert.deepEqual(faults, []);
 });
 
+test('the pages of webhooks fit any screen: nothing leaves its card, states stay whole, and the account is in sight', {
+  skip,
+}, async () => {
+  const { page, faults } = await openPage(browser!, bed);
+  await logIn(page);
+  const watched = Keypair.generate();
+  receiver.route('/broken?shop=main&region=europe-west', answer(500, {}, 'no'));
+  receiver.route('/gone', answer(410));
+  for (const path of ['gone', 'broken?shop=main&region=europe-west'])
+    await makeWebhook(page, `${receiver.url}/${path}`, watched.publicKey.toBase58());
+  const list = page.url();
+  await pay(watched);
+  await page.getByRole('row').filter({ hasText: 'pending' }).getByRole('link').click();
+  await page.getByText('Next attempt').waitFor();
+  const one = page.url();
+  const [all] = list.split(/\/(?=[^/]+$)/) as [string];
+  await page.goto(all);
+  await page.getByText('off: receiver is gone').waitFor();
+  for (const width of [390, 820, 1_440]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const address of [all, list, one]) {
+      await page.goto(address);
+      await page.locator('main :is(.badge, .stat)').first().waitFor();
+      const where = `${address} at ${width}`;
+      assert.deepEqual(await page.evaluate(OVERFLOWS), [], where);
+      assert.ok(((await page.evaluate('document.documentElement.scrollWidth - innerWidth')) as number) <= 0, where);
+    }
+  }
+  const account = await page.locator('.side footer').boundingBox();
+  assert.ok(account!.y + account!.height <= 900, 'search, theme and account are in sight');
+  assert.deepEqual(faults, []);
+});
+
+/** Figures wider than their place, and badges on more than one line. */
+const OVERFLOWS = `[...document.querySelectorAll('main .stat dd, main .badge')].filter((one) =>
+  one.matches('.badge') ? one.getClientRects().length > 1 || one.offsetHeight > 30 : one.scrollWidth > one.clientWidth
+).map((one) => one.textContent)`;
+
 test('usage grows with what is used, in numbers and in the plot', { skip }, async () => {
   const { page, faults } = await openPage(browser!, bed);
   await logIn(page);
