@@ -62,10 +62,9 @@ export function Waiting({ health }: { health: HookHealth }) {
   if (waiting + held === 0) return <>–</>;
   return (
     <span>
-      {number(waiting + held)}
+      {number(waiting + held)}{' '}
       {nextAttemptAt !== null && (
-        <span class="soft small">
-          {' '}
+        <span class="soft small one-line">
           next <Time at={nextAttemptAt} isPlanned />
         </span>
       )}

@@ -5,10 +5,13 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { type DashboardBed, OPERATOR_TOKEN, startDashboard, type Visitor } from './harness.ts';
 
 const API = '/dashboard/api';
+/** Of the upstream of tests. */
+const GENESIS = '11111111111111111111111111111112';
 /** What shows the whole daemon. */
 const OPERATOR_READS = [
   'plugins',
@@ -43,6 +46,13 @@ const actions = async () => {
     readonly target: string;
   }[];
 };
+
+test('the pages are told which chains the daemon serves', async () => {
+  await until(async () => {
+    const { body } = await operator.ask('GET', `${API}/projects`);
+    return isDeepStrictEqual(body.genesisHashes, { main: GENESIS });
+  });
+});
 
 test('the pages: nothing inline, nothing from elsewhere', async () => {
   const { status, headers, text } = await bed.stranger.ask('GET', '/dashboard');
