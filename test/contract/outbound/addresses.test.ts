@@ -190,7 +190,10 @@ test('every spelling of the local machine is refused, and allowed when its netwo
       assert.equal(refusal(url, { allowCidrs: ['127.0.0.0/8', '::1/128', '::/96'] }), null, url);
     }
   }
-  assert.equal(refusal('http://127.1/'), 'address 127.0.0.1 is not allowed; add its network to webhooks.allowCidrs, such as 127.0.0.1/32');
+  assert.equal(
+    refusal('http://127.1/'),
+    'address 127.0.0.1 is not allowed; add its network to webhooks.allowCidrs, such as 127.0.0.1/32',
+  );
 });
 
 test('scheme, user info, port and form', () => {
