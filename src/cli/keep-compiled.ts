@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { CliIo } from './command.ts';
 
 /**
- * Lets Node keep what it compiles in `parhelion` in the user's cache folder: the next start needs a quarter less CPU to the first answer. Threads
+ * Lets Node keep what it compiles in `parhelion` in the user's cache folder: the next start needs about a fifth less CPU to its first answer. Threads
  * and processes of this one do the same. Without a home folder, and before Node 22.8, it does nothing. Where the folder cannot be written, Node goes on without.
  */
 export function keepCompiled(env: CliIo['env']): void {

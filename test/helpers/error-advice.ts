@@ -106,7 +106,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
     'Stop the daemon, keep the file that the message names, and restore a backup. Starting again does not help.',
   STORE_DESCRIPTORS: 'Raise `LimitNOFILE` of the unit (`ulimit -n`), or lower `http.maxConnections`.',
   STORE_ENGINE_MISSING:
-    'Node 20: `npm install --global better-sqlite3@12.11.1`. Otherwise install the program again for this version of Node.',
+    'In a checkout: `npm rebuild`. With Node 20 and the npm package: `npm install --global better-sqlite3@12.11.1`. Otherwise install the program again for this version of Node.',
   LEDGER_DAMAGED:
     'Check the disk; `parhelion ledger verify` names damaged blocks. Final blocks are read from an upstream instead.',
   LEDGER_FULL: 'Free some space, or lower `ledger.retain.bytes`; the follower then continues.',

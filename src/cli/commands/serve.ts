@@ -13,6 +13,7 @@ import { createSupervision, type Supervision } from '../../daemon/supervision.ts
 import { CodedError, codeOf, EXIT, messageOf } from '../../lib/coded-error.ts';
 import { ROLES, type Role } from '../../ports/daemon-view.ts';
 import type { Log } from '../../ports/telemetry.ts';
+import { sqliteFile } from '../../store/index.ts';
 import type { CliIo, CommandValues, RunCommand } from '../command.ts';
 import { chainSetups, composeParts } from '../compose.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
@@ -41,8 +42,8 @@ async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
     });
   }
   const dataDir = config.core.dataDir;
-  const isAlone = roles.length === ROLES.length && (choice === 'local' || config.core.store.url.startsWith('sqlite'));
-  if (isAlone) await refuseSecond(dataDir);
+  const isEmbedded = choice === 'local' || sqliteFile(config.core.store.url, dataDir) !== null;
+  if (isEmbedded && roles.length === ROLES.length) await refuseSecond(dataDir);
   const chain = choice === 'local' ? await startConfiguredChain(config.core, dataDir) : null;
   if (chain !== null && isForPeople(config, io)) for (const line of localChainBanner(chain, io.program)) io.out(line);
   try {

@@ -188,7 +188,7 @@ async function assertEvents({ folder, postgres, chain }: Bed, wallet: string): P
         const read = async (table: string) => await target.read!(table, 0, Number.MAX_SAFE_INTEGER);
         const done = (await read('deliveries')).filter((row) => row.at(-1) === 'done');
         const writes = await read('account_writes');
-        end = Math.max(end, ...[...done, ...writes].map(([slot]) => slot as number));
+        for (const [slot] of done.concat(writes)) end = Math.max(end, slot as number);
         return done.length > KILLS && writes.length > KILLS;
       },
       'every delivery has ended and every write is final, and both are rows',
