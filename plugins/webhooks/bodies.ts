@@ -14,6 +14,7 @@ import {
 } from '../../src/solana/parsers/enhance.ts';
 import { solAmount } from '../../src/solana/parsers/parser.ts';
 import { PARSERS } from '../../src/solana/parsers/registry.ts';
+import { EXPLORER_CLUSTERS } from '../../src/solana/programs.ts';
 import { rawTransaction } from '../../src/solana/raw-transaction.ts';
 import type { WebhooksConfig } from './config.ts';
 import { type BodyForm, type BodyKind, PLAIN_FORMS, type PlainForm } from './model.ts';
@@ -108,16 +109,22 @@ export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
     get explorerUrlTemplate() {
       return config.explorerUrlTemplate;
     },
-    explorerCluster: (chain) => explorerCluster(chain, ctx.chain(chain)?.status() ?? null),
+    explorerCluster: (chain) => explorerCluster(ctx.chain(chain)?.status() ?? null),
     enhance: options,
     classified: (type) => classified.with(type).add(),
   });
 }
 
-/** An explorer in a browser can show a local chain when the link contains its address. */
-function explorerCluster(chain: ChainId, status: Pick<ChainStatus, 'kind' | 'rpcUrl'> | null): string {
-  if (status?.kind !== 'local') return chain === 'main' ? 'mainnet-beta' : 'devnet';
-  return status.rpcUrl === undefined ? 'custom' : `custom&customUrl=${encodeURIComponent(status.rpcUrl)}`;
+/**
+ * The genesis hash decides: an operator may follow any cluster as the main chain. A chain that explorers do not know is `custom`, so that a
+ * link never leads to a public cluster. An explorer in a browser can show a local chain when the link contains its address; the addresses
+ * of other upstreams are secret.
+ */
+function explorerCluster(status: Pick<ChainStatus, 'genesisHash' | 'kind' | 'rpcUrl'> | null): string {
+  const cluster = EXPLORER_CLUSTERS.get(status?.genesisHash ?? '');
+  if (cluster !== undefined) return cluster;
+  if (status?.kind !== 'local' || status.rpcUrl === undefined) return 'custom';
+  return `custom&customUrl=${encodeURIComponent(status.rpcUrl)}`;
 }
 
 interface Frame {
@@ -169,7 +176,7 @@ export function createBodyRoom(form: BodyForm, first: Uint8Array): (body: Uint8A
 export interface DiscordOptions {
   /** URL with the placeholders `{signature}` and `{cluster}`. */
   readonly explorerUrlTemplate: string;
-  /** Name of the chain on that page: `mainnet-beta`, `devnet`, or `custom` with the address of a local chain. */
+  /** Name of the chain on that page: `mainnet-beta`, `devnet`, `testnet`, or `custom`, with the address of a local chain. */
   readonly cluster: string;
 }
 

@@ -32,7 +32,8 @@ export const webhooksConfig = Type.Object(
     explorerUrlTemplate: reloadable(
       Type.String({
         default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',
-        description: 'link to a transaction in Discord messages, with {signature} and {cluster}',
+        description:
+          'link to a transaction in Discord messages, with {signature} and {cluster}: mainnet-beta, devnet, testnet, or custom for another chain',
       }),
     ),
     defaultPreset: reloadable(

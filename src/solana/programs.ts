@@ -131,6 +131,12 @@ export const PYUSD_MINT = '2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo';
 export const MAINNET_GENESIS = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
 export const DEVNET_GENESIS = 'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG';
 export const TESTNET_GENESIS = '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY';
+/** What explorers call the public clusters in their links. They know no other chain. */
+export const EXPLORER_CLUSTERS: ReadonlyMap<string, string> = new Map([
+  [MAINNET_GENESIS, 'mainnet-beta'],
+  [DEVNET_GENESIS, 'devnet'],
+  [TESTNET_GENESIS, 'testnet'],
+]);
 
 /** Published names of programs and authorities, with their addresses, without mints (`*_TOKEN`) and the empty entry. */
 export const PROGRAM_ADDRESSES = {
