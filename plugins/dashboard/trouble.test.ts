@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LiveChain, LiveStatus, LiveUpstream, ReadinessView, SeriesPoint } from './app/api.ts';
+import type {
+  LiveChain,
+  LiveStatus,
+  LiveUpstream,
+  ReadinessView,
+  SeriesPoint,
+  ShownFailingHook,
+} from './app/api.ts';
 import { troublesOf } from './app/trouble.ts';
 
 const chain: LiveChain = {
@@ -84,16 +91,53 @@ test('many errors are a trouble, a few calls are not', () => {
   assert.deepEqual(titles(healthy, null, [point({ 'requests.rpc': 3, 'errors.rpc': 3 })]), []);
 });
 
+const failingHook: ShownFailingHook = {
+  webhookID: 'w',
+  project: 'p',
+  name: 'Deposits',
+  host: 'example.org',
+  succeeded: 10,
+  failed: 30,
+  disabledReason: null,
+  disabledAt: null,
+};
+
 test('each failing webhook is named, with the page where it is mended', () => {
-  const one = { webhookID: 'w', project: 'p', name: 'Deposits', host: 'example.org', succeeded: 10, failed: 30 };
-  const many = Array.from({ length: 7 }, (_, at) => ({ ...one, webhookID: `w${at}`, name: null }));
-  assert.deepEqual(titles(healthy, null, [], [one]), [
+  const many = Array.from({ length: 7 }, (_, at) => ({ ...failingHook, webhookID: `w${at}`, name: null }));
+  assert.deepEqual(titles(healthy, null, [], [failingHook]), [
     'warn: Webhook Deposits: 30 of 40 attempts of the last hour failed',
   ]);
-  assert.deepEqual(troublesOf(healthy, null, [], [one])[0]?.link?.path, ['p', 'p', 'webhooks', 'w']);
+  assert.deepEqual(troublesOf(healthy, null, [], [failingHook])[0]?.link?.path, ['p', 'p', 'webhooks', 'w']);
   const found = titles(healthy, null, [], many);
   assert.deepEqual(
     [found.length, found[0], found.at(-1)],
-    [6, 'warn: Webhook example.org: 30 of 40 attempts of the last hour failed', 'warn: 2 more webhooks are failing'],
+    [
+      6,
+      'warn: Webhook example.org: 30 of 40 attempts of the last hour failed',
+      'warn: 2 more webhooks fail or were switched off',
+    ],
   );
+});
+
+test('a webhook that the daemon switched off is a trouble, and who sees several projects reads whose it is', () => {
+  const off = { ...failingHook, succeeded: 0, failed: 0, disabledAt: '2026-12-01T00:00:00.000Z' };
+  const hooks: readonly ShownFailingHook[] = [
+    { ...off, disabledReason: 'failure_rate' },
+    { ...off, project: '0123456789', name: null, disabledReason: 'gone' },
+    failingHook,
+  ];
+  assert.deepEqual(titles(healthy, null, [], hooks, [{ id: 'p', name: 'Shop' }]), [
+    'warn: Webhook Deposits was switched off: its deliveries failed',
+    'warn: Webhook example.org was switched off: its receiver is gone',
+    'warn: Webhook Deposits: 30 of 40 attempts of the last hour failed',
+  ]);
+  const several = [
+    { id: 'p', name: 'Shop' },
+    { id: '0123456789', name: '' },
+  ];
+  assert.deepEqual(titles(healthy, null, [], hooks, several), [
+    'warn: Webhook Deposits of Shop was switched off: its deliveries failed',
+    'warn: Webhook example.org of 01234567 was switched off: its receiver is gone',
+    'warn: Webhook Deposits of Shop: 30 of 40 attempts of the last hour failed',
+  ]);
 });

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { DeliveryQueue } from './delivery/queue.ts';
-import { isoTime, type Webhook } from './model.ts';
+import { type DisabledReason, isoTime, type Webhook } from './model.ts';
 import { HEALTH_DAYS, type HealthDay, MINUTE_MS, readDays, recentAttempts } from './store/health.ts';
-import { hooksByNumber } from './store/hooks.ts';
+import { hooksByNumber, hooksSwitchedOff } from './store/hooks.ts';
 import type { WebhookDb } from './store/tables.ts';
 
 /** How the deliveries of a webhook go. `failing`: most attempts of the last hour, or if there were none of the last day, failed. */
@@ -30,6 +30,9 @@ function healthState(active: boolean, hour: Attempts, day: Attempts): HealthStat
 export interface HealthView {
   readonly webhookID: string;
   readonly state: HealthState;
+  /** Only of a webhook that is off. */
+  readonly disabledReason?: DisabledReason;
+  readonly disabledAt?: string;
   readonly attempts: { readonly succeeded: number; readonly failed: number };
   readonly successRate: number | null;
   readonly lastDeliveredAt: string | null;
@@ -63,6 +66,8 @@ export async function healthViews(
     return {
       webhookID: hook.id,
       state: healthState(hook.active, lastHour.get(hook.number) ?? NONE, day),
+      ...(hook.disabledReason === null ? {} : { disabledReason: hook.disabledReason }),
+      ...(hook.disabledAt === null ? {} : { disabledAt: isoTime(hook.disabledAt) }),
       attempts: { succeeded: day.ok, failed: day.failed },
       successRate: day.ok + day.failed === 0 ? null : day.ok / (day.ok + day.failed),
       lastDeliveredAt: lastSuccessAt === 0 ? null : isoTime(lastSuccessAt),
@@ -88,14 +93,26 @@ function allDays(known: readonly HealthDay[], today: number): HealthView['days']
   });
 }
 
-/** A webhook whose deliveries fail, for the operator. */
+/** A webhook whose deliveries fail, or that is off because they failed, for the operator. */
 export interface FailingHook {
   readonly hook: Webhook;
   readonly attempts: Attempts;
 }
 
-/** Webhooks of all projects that are on and failing by the attempts of the last hour, the most failed attempts first. */
-export async function failingHooks(db: WebhookDb, now: number): Promise<readonly FailingHook[]> {
+/** So many days an operator sees a webhook that the daemon switched off: its owner may never come back. */
+export const SHOWN_OFF_DAYS = 7;
+
+/**
+ * Webhooks of all projects that the daemon switched off in the last days, the newest first; then those that are on and failing by the
+ * attempts of the last hour, the most failed attempts first.
+ */
+export async function failingHooks(db: WebhookDb, now: number, most: number): Promise<readonly FailingHook[]> {
+  const off = await hooksSwitchedOff(db, now - SHOWN_OFF_DAYS * DAY_MS, most);
+  const failing = await failingNow(db, now);
+  return [...off.map((hook) => ({ hook, attempts: NONE })), ...failing].slice(0, most);
+}
+
+async function failingNow(db: WebhookDb, now: number): Promise<readonly FailingHook[]> {
   const since = Math.floor(now / MINUTE_MS) - HOUR_MINUTES + 1;
   const rows = await db
     .selectFrom('webhook_health')

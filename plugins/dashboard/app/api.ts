@@ -224,7 +224,7 @@ export interface HookHealth {
   readonly days: readonly { readonly day: string; readonly succeeded: number; readonly failed: number }[];
 }
 
-/** A webhook of any project whose attempts of the last hour mostly failed. */
+/** A webhook of any project that the daemon switched off lately, or whose attempts of the last hour mostly failed. */
 export interface ShownFailingHook {
   readonly webhookID: string;
   readonly project: string;
@@ -232,6 +232,9 @@ export interface ShownFailingHook {
   readonly host: string;
   readonly succeeded: number;
   readonly failed: number;
+  /** Null: it is on. */
+  readonly disabledReason: 'failure_rate' | 'gone' | null;
+  readonly disabledAt: string | null;
 }
 
 export interface ShownWebhook {

@@ -101,7 +101,7 @@ export function OverviewPage({ query }: { query: URLSearchParams }) {
         error={health.error}
       />
       {project !== null && hasWebhooks && <FirstSteps project={project} />}
-      <KeyFigures health={health.data} live={live} series={hour} failing={failing.data?.webhooks.length ?? null} />
+      <KeyFigures health={health.data} live={live} series={hour} failing={failing.data?.webhooks ?? null} />
       <div class="toolbar">
         <h2>Activity</h2>
         <Segments
@@ -150,7 +150,8 @@ function Status({
   failing: readonly ShownFailingHook[];
   error: Error | null;
 }) {
-  const troubles = troublesOf(health, live, recent, failing);
+  const { projects } = useWorld();
+  const troubles = troublesOf(health, live, recent, failing, projects);
   if (error !== null && health === null) return <Notice tone="bad" title={error.message} role="alert" />;
   if (health === null) return <Notice tone="plain" title="Checking…" />;
   if (troubles.length === 0)
@@ -162,7 +163,7 @@ function Status({
   return (
     <div class="stack" role="status">
       {troubles.map(({ tone, title, advice, link }) => (
-        <Notice key={title} tone={tone} title={title}>
+        <Notice key={`${title} ${link?.path.join('/')}`} tone={tone} title={title}>
           <p class="soft">
             {advice} {link !== undefined && <a href={href(link.path)}>{link.text}</a>}
           </p>
@@ -187,7 +188,7 @@ function KeyFigures({
   health: ReadinessView | null;
   live: LiveStatus | null;
   series: Series | null;
-  failing: number | null;
+  failing: readonly ShownFailingHook[] | null;
 }) {
   const grid = useMemo(() => (series === null ? null : gridOf(series)), [series]);
   const lines = useMemo(() => {
@@ -202,6 +203,7 @@ function KeyFigures({
   const [main] = live?.chains ?? [];
   const [requests, errors, p99] = [lines?.requests, lines?.errors, lines?.p99].map((values) => newest(values ?? []));
   const lag = main?.lagSeconds ?? null;
+  const off = failing?.filter(({ disabledReason }) => disabledReason !== null).length ?? 0;
   return (
     <Card flush>
       <dl class="stats figures" aria-label="Key figures">
@@ -215,8 +217,12 @@ function KeyFigures({
         >
           {lag === null ? '–' : lag < 1 ? '0 s' : span(lag * 1_000)}
         </Stat>
-        <Stat name="Failing webhooks" tone={(failing ?? 0) > 0 ? 'bad' : 'plain'}>
-          {number(failing)}
+        <Stat
+          name="Failing webhooks"
+          tone={(failing ?? []).length > 0 ? 'bad' : 'plain'}
+          note={off > 0 ? `${number(off)} switched off` : undefined}
+        >
+          {number(failing?.length ?? null)}
         </Stat>
         <Stat name="Requests a minute" note={<Spark values={lines?.requests ?? []} />}>
           {requests == null ? '–' : short(requests)}

@@ -1,5 +1,13 @@
 /** What is wrong with the daemon, as sentences with what to do. */
-import type { LiveChain, LiveStatus, LiveUpstream, ReadinessView, SeriesPoint, ShownFailingHook } from './api.ts';
+import type {
+  LiveChain,
+  LiveStatus,
+  LiveUpstream,
+  Project,
+  ReadinessView,
+  SeriesPoint,
+  ShownFailingHook,
+} from './api.ts';
 import { capital, count, number, span } from './format.ts';
 
 export interface Trouble {
@@ -155,16 +163,38 @@ function ofSeries(points: readonly SeriesPoint[]): Trouble[] {
 
 const NAMED_HOOKS = 5;
 
-/** Each failing webhook with the page where it is mended. */
-function ofHooks(failing: readonly ShownFailingHook[]): Trouble[] {
-  const named = failing.slice(0, NAMED_HOOKS).map(
-    ({ webhookID, project, name, host, succeeded, failed }): Trouble => ({
+type NamedProject = Pick<Project, 'id' | 'name'>;
+
+const OFF: Readonly<Record<'failure_rate' | 'gone', string>> = {
+  failure_rate: 'its deliveries failed',
+  gone: 'its receiver is gone',
+};
+
+function ofHook(hook: ShownFailingHook, projects: readonly NamedProject[]): Trouble {
+  const { webhookID, project, name, host, succeeded, failed, disabledReason } = hook;
+  const owner = projects.find(({ id }) => id === project)?.name ?? '';
+  // Who sees one project only needs no name of it.
+  const of = projects.length > 1 ? ` of ${owner === '' ? project.slice(0, 8) : owner}` : '';
+  const called = `Webhook ${name ?? host}${of}`;
+  const link = { path: ['p', project, 'webhooks', webhookID], text: 'Open the webhook' };
+  if (disabledReason !== null)
+    return {
       tone: 'warn',
-      title: `Webhook ${name ?? host}: ${number(failed)} of ${count(failed + succeeded, 'attempt')} of the last hour failed`,
-      advice: 'Look at the answers of the receiver. When it works again, send what waits with Resend.',
-      link: { path: ['p', project, 'webhooks', webhookID], text: 'Open the webhook' },
-    }),
-  );
+      title: `${called} was switched off: ${OFF[disabledReason]}`,
+      advice: 'It delivers nothing. When its receiver works again, switch it on, and send what failed with Resend.',
+      link,
+    };
+  return {
+    tone: 'warn',
+    title: `${called}: ${number(failed)} of ${count(failed + succeeded, 'attempt')} of the last hour failed`,
+    advice: 'Look at the answers of the receiver. When it works again, send what waits with Resend.',
+    link,
+  };
+}
+
+/** Each webhook that fails, or was switched off because it did, with the page where it is mended. */
+function ofHooks(failing: readonly ShownFailingHook[], projects: readonly NamedProject[]): Trouble[] {
+  const named = failing.slice(0, NAMED_HOOKS).map((hook) => ofHook(hook, projects));
   const more = failing.length - named.length;
   return more === 0
     ? named
@@ -172,24 +202,25 @@ function ofHooks(failing: readonly ShownFailingHook[]): Trouble[] {
         ...named,
         {
           tone: 'warn',
-          title: `${count(more, 'more webhook')} ${more === 1 ? 'is' : 'are'} failing`,
+          title: `${count(more, 'more webhook')} ${more === 1 ? 'fails or was switched off' : 'fail or were switched off'}`,
           advice: 'The page Webhooks of each project shows them.',
           link: TO_PROJECTS,
         },
       ];
 }
 
-/** The worst first. `recent`: the points of the last minutes. */
+/** The worst first. `recent`: the points of the last minutes; `projects`: those that the session sees. */
 export function troublesOf(
   health: ReadinessView | null,
   live: LiveStatus | null,
   recent: readonly SeriesPoint[],
   failing: readonly ShownFailingHook[] = [],
+  projects: readonly NamedProject[] = [],
 ): readonly Trouble[] {
   const all = [
     ...(live === null ? [] : [...ofUpstreams(live.upstreams), ...live.chains.flatMap(ofChain)]),
     ...(health === null ? [] : ofChecks(health)),
-    ...ofHooks(failing),
+    ...ofHooks(failing, projects),
     ...ofSeries(recent),
   ];
   // A reason of readiness that no sentence covers must not be lost.

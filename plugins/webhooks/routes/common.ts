@@ -302,6 +302,8 @@ export const healthReply = Type.Object(
       'working; failing: most attempts of the last hour, or else of the last day, failed; idle: no attempt for a day; off',
       'working',
     ),
+    disabledReason: Type.Optional(oneOf(['user', 'failure_rate', 'gone'], 'Why it is off', 'failure_rate')),
+    disabledAt: Type.Optional(time('When it was switched off')),
     attempts: Type.Object(
       { succeeded: count('Successful ones', 120), failed: count('Failed ones', 3) },
       { description: 'Attempts of the last 24 hours' },

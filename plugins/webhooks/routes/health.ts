@@ -1,10 +1,11 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json } from '../../../src/plugin/request.ts';
-import { count, orNull, text } from '../../../src/solana/schemas.ts';
+import { count, oneOf, orNull, text, time } from '../../../src/solana/schemas.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
-import { failingHooks, healthViews } from '../health.ts';
+import { failingHooks, healthViews, SHOWN_OFF_DAYS } from '../health.ts';
 import { type ManageContext, webhookNotFound } from '../manage.ts';
+import { isoTime } from '../model.ts';
 import { findHook, listHooks } from '../store/hooks.ts';
 import type { WebhookDb } from '../store/tables.ts';
 import {
@@ -78,6 +79,8 @@ export const failingReply = Type.Object({
   host: text('Host of the receiver; the rest of its address may contain a secret', 'example.org'),
   succeeded: count('Successful attempts of the last hour', 0),
   failed: count('Failed attempts of the last hour', 12),
+  disabledReason: orNull(oneOf(['failure_rate', 'gone'], 'Why the daemon switched it off; null: it is on')),
+  disabledAt: orNull(time('When it was switched off')),
 });
 
 function failingRoute({ context }: HealthRouteParts): Route {
@@ -87,25 +90,29 @@ function failingRoute({ context }: HealthRouteParts): Route {
     auth: 'admin',
     method: 'GET',
     path: '/v0/admin/webhooks/failing',
-    summary: `List failing webhooks of all projects, the most failed attempts first, at most ${MAX_FAILING}`,
+    summary: `List webhooks of all projects that were switched off for their failures, the newest first, and failing ones, the most failed attempts first; at most ${MAX_FAILING}`,
     replies: {
       200: Type.Object(
         {
           webhooks: Type.Array(failingReply, { description: 'Failing webhooks' }),
         },
-        { description: 'Webhooks whose attempts of the last hour mostly failed' },
+        {
+            description: `Webhooks that the daemon switched off in the last ${SHOWN_OFF_DAYS} days, and those whose attempts of the last hour mostly failed`,
+          },
       ),
     },
     async handler() {
-      const failing = await failingHooks(context.store.read as WebhookDb, context.clock.now());
+      const failing = await failingHooks(context.store.read as WebhookDb, context.clock.now(), MAX_FAILING);
       return json({
-        webhooks: failing.slice(0, MAX_FAILING).map(({ hook, attempts }) => ({
+        webhooks: failing.map(({ hook, attempts }) => ({
           webhookID: hook.id,
           project: hook.projectId,
           name: hook.name,
           host: new URL(hook.url).host,
           succeeded: attempts.ok,
           failed: attempts.failed,
+          disabledReason: hook.disabledReason,
+          disabledAt: hook.disabledAt === null ? null : isoTime(hook.disabledAt),
         })),
       });
     },

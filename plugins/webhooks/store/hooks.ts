@@ -59,6 +59,21 @@ export async function hooksById(db: WebhookDb, dialect: Dialect, ids: readonly s
   return rows.map(fromRow);
 }
 
+/** Webhooks of all projects that the daemon switched off since then (Unix milliseconds) and nobody switched on again, the newest first. */
+export async function hooksSwitchedOff(db: WebhookDb, since: number, most: number): Promise<readonly Webhook[]> {
+  const rows = await db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('active', '=', 0)
+    .where('disabled_reason', '!=', 'user')
+    .where('disabled_at', '>=', since)
+    .orderBy('disabled_at', 'desc')
+    .orderBy('number', 'desc')
+    .limit(most)
+    .execute();
+  return rows.map(fromRow);
+}
+
 export async function allHooks(db: WebhookDb): Promise<readonly Webhook[]> {
   return (await db.selectFrom('webhooks').selectAll().orderBy('number').execute()).map(fromRow);
 }

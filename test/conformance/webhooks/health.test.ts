@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { answer } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { until } from '../../helpers/until.ts';
@@ -11,6 +12,8 @@ import { stage } from './stage.ts';
 interface Health {
   readonly webhookID: string;
   readonly state: string;
+  readonly disabledReason?: string;
+  readonly disabledAt?: string;
   readonly attempts: { readonly succeeded: number; readonly failed: number };
   readonly successRate: number | null;
   readonly lastDeliveredAt: string | null;
@@ -70,6 +73,44 @@ eachStore('health of webhooks', (engine) => {
     assert.equal((await healthOf(it, webhookID)).state, 'off');
     const other = '00000000-0000-4000-8000-000000000000';
     assert.equal((await it.call('GET', `/v0/webhooks/${other}/health`)).status, 404);
+  });
+
+  test('owner and operator see why the daemon switched a webhook off; the operator for a week, and none that its owner switched off', async (t) => {
+    let ahead = 0;
+    const clock = createSystemClock();
+    const it = await start(t, { clock: { ...clock, now: () => clock.now() + ahead } });
+    const seen = async () => {
+      const { body } = await it.call('GET', '/v0/admin/webhooks/failing');
+      return (body.webhooks as { webhookID: string; disabledReason: string | null; disabledAt: string | null }[]).map(
+        ({ webhookID, disabledReason, disabledAt }) => [webhookID, disabledReason, disabledAt],
+      );
+    };
+    const { webhookID: quiet } = await it.create({ name: 'Quiet' });
+    await it.call('PATCH', `/v0/webhooks/${quiet}`, { active: false });
+    const own = await healthOf(it, quiet);
+    assert.deepEqual([own.state, own.disabledReason], ['off', 'user']);
+    const { webhookID: gone } = await it.create({ name: 'Gone' });
+    it.receiver.script(answer(410));
+    await it.event('a');
+    await until(async () => (await healthOf(it, gone)).state === 'off', 'it is switched off');
+    const { webhookID: failing } = await it.create({ name: 'Failing' });
+    it.receiver.script(answer(500));
+    await it.event('b');
+    await tried(it, failing, 1);
+    const { disabledReason, disabledAt } = await healthOf(it, gone);
+    assert.equal(disabledReason, 'gone');
+    assert.deepEqual(await seen(), [
+      [gone, 'gone', disabledAt],
+      [failing, null, null],
+    ]);
+    ahead = 6.9 * 86_400_000;
+    assert.deepEqual((await seen())[0], [gone, 'gone', disabledAt]);
+    ahead = 7.1 * 86_400_000;
+    assert.ok((await seen()).every(([id]) => id !== gone));
+    ahead = 0;
+    await it.call('PATCH', `/v0/webhooks/${gone}`, { active: true });
+    assert.ok((await seen()).every(([id]) => id !== gone));
+    assert.equal((await healthOf(it, gone)).disabledReason, undefined);
   });
 
   test('a waiting delivery is sent now, alone or with all of its webhook', async (t) => {
