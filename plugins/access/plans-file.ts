@@ -3,24 +3,26 @@
 import { readFileSync } from 'node:fs';
 import type { TSchema } from '@sinclair/typebox';
 import { Ajv } from 'ajv';
-import { parse } from 'yaml';
 import { CodedError, EXIT, messageOf } from '../../src/lib/coded-error.ts';
 import { isPlainSchema, matches } from '../../src/lib/plain-schema.ts';
+import { readYaml } from '../../src/lib/yaml.ts';
 import { ACCESS_ERRORS } from './config.ts';
 import { createPlans, type Plans, type PlansFile, PUBLISHED_PLANS, plansSchema } from './plans.ts';
 
 /** Reads the plans file; null: the published plans. Errors: ACCESS_PLANS_INVALID, exit 78. */
 export function loadPlans(path: string | null): Plans {
   if (path === null) return createPlans(PUBLISHED_PLANS);
-  let value: unknown;
+  let text: string;
   try {
-    value = parse(readFileSync(path, 'utf8'));
+    text = readFileSync(path, 'utf8');
   } catch (error) {
     throw invalid(path, [messageOf(error)]);
   }
-  const problems = problemsOf(plansSchema, value);
+  const reading = readYaml(text);
+  if (reading.kind === 'faulty') throw invalid(path, reading.problems);
+  const problems = problemsOf(plansSchema, reading.value);
   if (problems.length > 0) throw invalid(path, problems);
-  return createPlans(value as PlansFile);
+  return createPlans(reading.value as PlansFile);
 }
 
 function invalid(path: string, problems: readonly string[]): CodedError {

@@ -83,7 +83,7 @@ test('a plan that does not exist has no limits, whatever its name', () => {
 
 test('all errors of the file are reported at once with their places, and exit code 78', () => {
   for (const [text, expected] of [
-    ['plans: [', /./],
+    ['plans: [', /: line 1, column 8: this \[ or \{ is never closed$/],
     [own.replace('burstFactor: 2', 'burstFactr: 2'), /unknown key "burstFactr".*|burstFactor/],
     [own.replace('creditsLimit: 1000000', 'creditsLimit: many'), /plans\.free\.creditsLimit/],
     [own.replace('rpc: 10', 'rpc: -1'), /plans\.free\.ratePerSecond\.rpc/],

@@ -98,7 +98,7 @@ const plain = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
 /** The first interpretation that the key accepts: YAML before plain text, unless the key is plain text. */
 async function toValue(schema: SchemaNode, text: string): Promise<unknown> {
   if (schema.type === 'string') return text;
-  const { parse } = await import('./yaml.ts');
+  const { parse } = await import('../lib/yaml.ts');
   const accepts = await accepterOf(schema);
   let parsed: unknown = text;
   try {

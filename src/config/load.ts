@@ -230,24 +230,12 @@ async function readConfigFile(path: string): Promise<ConfigFile> {
 
 /** Parses the text of a configuration; `name` is used in messages. */
 async function parseConfig(text: string, name: string): Promise<ConfigFile> {
-  const { isNode, LineCounter, parseDocument } = await import('./yaml.ts');
-  const lines = new LineCounter();
-  // prettyErrors would quote the source line, which may contain a secret.
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  if (document.errors.length > 0) {
-    const problems = document.errors.map(({ pos, message }) => `line ${lines.linePos(pos[0]).line}: ${message}`);
-    throw invalid(name, problems);
-  }
-  const values: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
+  const { readYaml } = await import('../lib/yaml.ts');
+  const reading = readYaml(text);
+  if (reading.kind === 'faulty') throw invalid(name, reading.problems);
+  const values = reading.value ?? {};
   if (!isPlainObject(values)) throw invalid(name, ['the top level is not a list of keys']);
-  return {
-    values,
-    lineOf(path) {
-      const node: unknown = document.getIn(path, true);
-      const start = isNode(node) ? node.range?.[0] : undefined;
-      return start === undefined ? null : lines.linePos(start).line;
-    },
-  };
+  return { values, lineOf: reading.lineOf };
 }
 
 function invalid(name: string, problems: readonly string[]): CodedError {
