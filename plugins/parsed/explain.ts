@@ -5,6 +5,7 @@ import { EXIT } from '../../src/lib/coded-error.ts';
 import { CodedError, type Command, codeOf, messageOf, RequestError } from '../../src/plugin/plugin.ts';
 import { OWN_WORK } from '../../src/ports/access.ts';
 import { plainAmount } from '../../src/solana/accounts/amounts.ts';
+import { errorText } from '../../src/solana/error-words.ts';
 import type { ParsedInstruction, ParsedTransaction } from '../../src/solana/idl/parse-transaction.ts';
 import { solAmount } from '../../src/solana/parsers/parser.ts';
 import { explainDescription } from './command-list.ts';
@@ -86,7 +87,7 @@ function explainLines(signature: string, parsed: ParsedTransaction): readonly st
 
 function errorLines({ error, decodedError }: ParsedTransaction): readonly string[] {
   if (error === undefined) return [];
-  if (decodedError === undefined) return [`error ${cut(JSON.stringify(error, exact))}`];
+  if (decodedError === undefined) return [`error ${cut(JSON.stringify(error, exact))}: ${cut(errorText(error))}`];
   const { instructionIndex, programName, code, name, msg } = decodedError;
   const where = `instruction ${instructionIndex + 1}, ${programName}`;
   return [`error ${plain(name)} (${code}) in ${plain(where)}${msg === null ? '' : `: ${plain(msg)}`}`];

@@ -1,5 +1,6 @@
 /** A transaction in words: what it moved, and its instructions as a tree with names, arguments and accounts. */
 import { useState } from 'preact/hooks';
+import { errorText } from '../../../src/solana/error-words.ts';
 import { lookUp, type PageTransaction, type Project, type ShownInstruction, type TransactionAnswer } from './api.ts';
 import { count, foreign, middle, number, units } from './format.ts';
 import { href } from './place.ts';
@@ -146,7 +147,7 @@ function Failure({ parsed: { error, decodedError, transactionStatus } }: { parse
   if (transactionStatus !== 'ERROR') return null;
   if (decodedError === undefined)
     return (
-      <Notice tone="bad" title="Error">
+      <Notice tone="bad" title={foreign(errorText(error ?? null))}>
         <p>
           <code>{foreign(JSON.stringify(error ?? null))}</code>
         </p>

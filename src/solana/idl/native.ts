@@ -27,7 +27,7 @@ import {
   TOKEN_PROGRAM,
   VOTE_PROGRAM,
 } from '../programs.ts';
-import { type CallShape, createInterface, type ProgramInterface } from './interface.ts';
+import { type CallShape, createInterface, type ProgramError, type ProgramInterface } from './interface.ts';
 import {
   bool,
   type DataReader,
@@ -53,7 +53,10 @@ interface NativeProgram {
   readonly tag: 'u8' | 'u32' | 'hash' | 'none';
   /** Namespace of the hash. */
   readonly lines: string;
+  /** In the order of their codes, one per line: its name and what it means. */
   readonly errors?: string;
+  /** The code of the first one; default 0. */
+  readonly firstError?: number;
 }
 
 const MULTISIG = '<uninitialized|initialized|frozen>';
@@ -137,6 +140,90 @@ const TOKEN_2022_LINES = `${TOKEN_LINES}
 #spl_token_group_interface:initialize_member initialize_token_group_member () member member_mint member_mint_authority group group_update_authority
 `;
 
+/** Errors that both token programs have. */
+const TOKEN_ERRORS = `
+not_rent_exempt the account has fewer lamports than rent exemption needs
+insufficient_funds insufficient funds: the account holds fewer tokens than that
+invalid_mint the account is no mint
+mint_mismatch the account is of another mint
+owner_mismatch this is not the owner of the account, nor its delegate
+fixed_supply the supply is fixed: the mint has no authority
+already_in_use the account is already initialized
+invalid_number_of_provided_signers a multisig cannot have so many signers
+invalid_number_of_required_signers a multisig cannot demand so many signers
+uninitialized_state the account is not initialized
+native_not_supported wrapped SOL does not support this
+non_native_has_balance an account that still holds tokens cannot be closed
+invalid_instruction the program does not know this instruction
+invalid_state the state of the account does not allow this
+overflow a number became too large
+authority_type_not_supported the account has no authority of this type
+mint_cannot_freeze the mint cannot freeze accounts
+account_frozen the account is frozen
+mint_decimals_mismatch the mint has other decimals
+non_native_not_supported only wrapped SOL supports this
+`;
+
+const TOKEN_2022_ERRORS = `${TOKEN_ERRORS}extension_type_mismatch the account has another extension than this
+extension_base_mismatch the extension is not for this kind of account
+extension_already_initialized the extension is already initialized
+confidential_transfer_account_has_balance the account still has a confidential balance
+confidential_transfer_account_not_approved the account is not approved for confidential transfers
+confidential_transfer_deposits_and_transfers_disabled the account takes no confidential deposits or transfers
+confidential_transfer_el_gamal_pubkey_mismatch the ElGamal key is another one
+confidential_transfer_balance_mismatch the confidential balance is another one
+mint_has_supply a mint with a supply cannot be closed
+no_authority_exists the authority that this needs is not set
+transfer_fee_exceeds_maximum the transfer fee is above 10,000 basis points
+mint_required_for_transfer this token needs transfer_checked, which names the mint
+fee_mismatch the fee is not the one that the program computes
+fee_parameters_mismatch the fee parameters of the proof are not those of the mint
+immutable_owner the owner of the account cannot change
+account_has_withheld_transfer_fees the account still holds withheld fees; harvest them to the mint first
+no_memo the receiver demands a memo before the transfer
+non_transferable this token cannot be transferred
+non_transferable_needs_immutable_ownership a token that cannot be transferred needs an account with an immutable owner
+maximum_pending_balance_credit_counter_exceeded the account has too many confidential credits that wait
+maximum_deposit_amount_exceeded the confidential deposit is too large
+cpi_guard_settings_locked another program cannot change the CPI guard
+cpi_guard_transfer_blocked the CPI guard stopped a transfer by another program
+cpi_guard_burn_blocked the CPI guard stopped a burn by another program
+cpi_guard_close_account_blocked the CPI guard stopped a close by another program
+cpi_guard_approve_blocked the CPI guard stopped an approval by another program
+cpi_guard_set_authority_blocked the CPI guard stopped a change of the authority by another program
+cpi_guard_owner_change_blocked the CPI guard stopped a change of the owner
+extension_not_found the account does not have this extension
+non_confidential_transfers_disabled the account takes confidential transfers only
+confidential_transfer_fee_account_has_withheld_fee the account still holds withheld confidential fees
+invalid_extension_combination these extensions do not go together
+invalid_length_for_alloc the account does not have the length that its extensions need
+account_decryption the confidential balance cannot be decrypted
+proof_generation the proof cannot be made
+invalid_proof_instruction_offset the instruction of the proof is not where it should be
+harvest_to_mint_disabled fees cannot be harvested to this mint
+split_proof_context_state_accounts_not_supported a proof cannot be split over accounts here
+not_enough_proof_context_state_accounts accounts of the proof are missing
+malformed_ciphertext the ciphertext is malformed
+ciphertext_arithmetic_failed the ciphertexts cannot be added
+pedersen_commitment_mismatch the Pedersen commitments differ
+range_proof_length_mismatch the range proof has the wrong length
+illegal_bit_length the range proof has an illegal bit length
+fee_calculation the fee cannot be computed
+illegal_mint_burn_conversion this mint is minted and burned confidentially only
+invalid_scale the multiplier is not valid
+mint_paused the mint is paused
+pending_balance_non_zero the account still has a pending balance
+`;
+
+/** Errors of the programs that verify signatures. */
+const SIGNATURE_ERRORS = `
+invalid_public_key the public key is not valid
+invalid_recovery_id the recovery id is not valid
+invalid_signature the signature is not valid
+invalid_data_offsets an offset points outside the data
+invalid_instruction_data_size the data has the wrong size
+`;
+
 const LOCKUP = '{unix_timestamp:i64, epoch:u64, custodian:key}';
 const STAKE_AUTHORITY = '<staker|withdrawer>32';
 const VOTE_AUTHORITY = '<voter|withdrawer>32';
@@ -167,24 +254,31 @@ const PROGRAMS: readonly NativeProgram[] = [
 11 transfer_with_seed (amount:u64, from_seed:string64, from_owner:key) source base_account destination
 12 upgrade_nonce_account () nonce_account
 `,
-    errors:
-      'account_already_in_use result_with_negative_lamports invalid_program_id invalid_account_data_length max_seed_length_exceeded address_with_seed_mismatch nonce_no_recent_blockhashes nonce_blockhash_not_expired nonce_unexpected_blockhash_value',
+    errors: `
+account_already_in_use an account with this address already exists
+result_with_negative_lamports insufficient lamports: the account has less SOL than that
+invalid_program_id the account cannot be assigned to this program
+invalid_account_data_length an account cannot have data of this length
+max_seed_length_exceeded the seed is too long
+address_with_seed_mismatch the address is not the one that base, seed and program give
+nonce_no_recent_blockhashes there is no recent blockhash for the nonce
+nonce_blockhash_not_expired the nonce is still a recent blockhash and cannot be advanced yet
+nonce_unexpected_blockhash_value the account stores another nonce
+`,
   },
   {
     name: 'token',
     addresses: [TOKEN_PROGRAM],
     tag: 'u8',
     lines: TOKEN_LINES,
-    errors:
-      'not_rent_exempt insufficient_funds invalid_mint mint_mismatch owner_mismatch fixed_supply already_in_use invalid_number_of_provided_signers invalid_number_of_required_signers uninitialized_state native_not_supported non_native_has_balance invalid_instruction invalid_state overflow authority_type_not_supported mint_cannot_freeze account_frozen mint_decimals_mismatch non_native_not_supported',
+    errors: TOKEN_ERRORS,
   },
   {
     name: 'token_2022',
     addresses: [TOKEN_2022_PROGRAM],
     tag: 'u8',
     lines: TOKEN_2022_LINES,
-    errors:
-      'not_rent_exempt insufficient_funds invalid_mint mint_mismatch owner_mismatch fixed_supply already_in_use invalid_number_of_provided_signers invalid_number_of_required_signers uninitialized_state native_not_supported non_native_has_balance invalid_instruction invalid_state overflow authority_type_not_supported mint_cannot_freeze account_frozen mint_decimals_mismatch non_native_not_supported',
+    errors: TOKEN_2022_ERRORS,
   },
   {
     name: 'associated_token',
@@ -196,7 +290,7 @@ const PROGRAMS: readonly NativeProgram[] = [
 1 create_associated_token_idempotent () payer ata owner mint system_program token_program
 2 recover_nested_associated_token () nested_associated_account_address nested_token_mint_address destination_associated_account_address owner_associated_account_address owner_token_mint_address wallet_address token_program
 `,
-    errors: 'invalid_owner',
+    errors: 'invalid_owner the owner of the account is not the one of its address',
   },
   {
     name: 'memo',
@@ -240,8 +334,25 @@ const PROGRAMS: readonly NativeProgram[] = [
 16 move_stake (lamports:u64) source_stake destination_stake stake_authority
 17 move_lamports (lamports:u64) source_stake destination_stake stake_authority
 `,
-    errors:
-      'no_credits_to_redeem lockup_in_force already_deactivated too_soon_to_redelegate insufficient_stake merge_transient_stake merge_mismatch custodian_missing custodian_signature_missing insufficient_reference_votes vote_address_mismatch minimum_delinquent_epochs_for_deactivation_not_met insufficient_delegation redelegate_transient_or_inactive_stake redelegate_to_same_vote_account redelegated_stake_must_fully_activate_before_deactivation_is_permitted epoch_rewards_active',
+    errors: `
+no_credits_to_redeem there are no rewards to collect
+lockup_in_force the stake is still locked
+already_deactivated the stake is already deactivated
+too_soon_to_redelegate stake can be delegated anew once per epoch
+insufficient_stake the account has less stake than that
+merge_transient_stake stake that is activating or deactivating cannot be merged
+merge_mismatch the accounts have different authorities, lockups or states and cannot be merged
+custodian_missing the custodian of the lockup is missing
+custodian_signature_missing the custodian of the lockup did not sign
+insufficient_reference_votes the reference validator did not vote enough
+vote_address_mismatch the stake is not delegated to this vote account
+minimum_delinquent_epochs_for_deactivation_not_met the validator has not been delinquent for long enough
+insufficient_delegation the stake is below the minimum of a delegation
+redelegate_transient_or_inactive_stake stake that is not fully active cannot be delegated anew
+redelegate_to_same_vote_account the stake is already delegated to this vote account
+redelegated_stake_must_fully_activate_before_deactivation_is_permitted stake that was delegated anew must be fully active before it is deactivated
+epoch_rewards_active stake cannot be changed while the rewards of the epoch are paid
+`,
   },
   {
     name: 'vote',
@@ -265,8 +376,28 @@ const PROGRAMS: readonly NativeProgram[] = [
 14 tower_sync (tower_sync:{${COMPACT}, block_id:key}) vote vote_authority
 15 tower_sync_switch (tower_sync:{${COMPACT}, block_id:key}, hash:key) vote vote_authority
 `,
-    errors:
-      'vote_too_old slots_mismatch slot_hash_mismatch empty_slots timestamp_too_old too_soon_to_reauthorize lockout_conflict new_vote_state_lockout_mismatch slots_not_ordered confirmations_not_ordered zero_confirmations confirmation_too_large root_roll_back confirmation_roll_back slot_smaller_than_root too_many_votes votes_too_old_all_filtered root_on_different_fork active_vote_account_close commission_update_too_late',
+    errors: `
+vote_too_old the vote was already recorded, or its slots are no longer in the history
+slots_mismatch the slots of the vote are not those of the bank
+slot_hash_mismatch the hash of the vote is not the one of its slot
+empty_slots the vote names no slots
+timestamp_too_old the time of the vote is before an earlier one
+too_soon_to_reauthorize the authority can change once per epoch
+lockout_conflict the new state contradicts an old lockout
+new_vote_state_lockout_mismatch the new lockout is not the one that follows
+slots_not_ordered the slots are out of order
+confirmations_not_ordered the confirmations are out of order
+zero_confirmations a slot has no confirmation
+confirmation_too_large a slot has too many confirmations
+root_roll_back the root would move back
+confirmation_roll_back the confirmations of a slot would decrease
+slot_smaller_than_root a slot is below the root
+too_many_votes the vote has too many slots
+votes_too_old_all_filtered every slot of the vote is older than the history
+root_on_different_fork the root is on another fork
+active_vote_account_close a vote account that still votes cannot be closed
+commission_update_too_late the commission can change in the first half of an epoch only
+`,
   },
   {
     name: 'address_lookup_table',
@@ -325,12 +456,14 @@ const PROGRAMS: readonly NativeProgram[] = [
     addresses: [ED25519_PROGRAM],
     tag: 'none',
     lines: `- verify (count:u8, padding:u8, offsets:[${SIGNATURE_OFFSETS}]0)`,
+    errors: SIGNATURE_ERRORS,
   },
   {
     name: 'secp256r1',
     addresses: [SECP256R1_PROGRAM],
     tag: 'none',
     lines: `- verify (count:u8, padding:u8, offsets:[${SIGNATURE_OFFSETS}]0)`,
+    errors: SIGNATURE_ERRORS,
   },
   {
     name: 'secp256k1',
@@ -338,6 +471,7 @@ const PROGRAMS: readonly NativeProgram[] = [
     tag: 'none',
     lines:
       '- verify (offsets:[{signature_offset:u16, signature_instruction_index:u8, eth_address_offset:u16, eth_address_instruction_index:u8, message_data_offset:u16, message_data_size:u16, message_instruction_index:u8}]8)',
+    errors: SIGNATURE_ERRORS,
   },
   {
     name: 'name_service',
@@ -370,6 +504,18 @@ append (leaf:[u8;32]) merkle_tree authority noop
 insert_or_append (root:[u8;32], leaf:[u8;32], index:u32) merkle_tree authority noop
 close_empty_tree () merkle_tree authority recipient
 `,
+    firstError: 6_000,
+    errors: `
+incorrect_leaf_length a leaf has 32 bytes
+concurrent_merkle_tree_error the change does not fit the tree: the proof is wrong or too old, or the leaf is another one
+zero_copy_error the account cannot be read as a tree
+concurrent_merkle_tree_constants_error no tree has this depth and buffer size
+canopy_length_mismatch the canopy has the wrong length
+incorrect_authority this is not the authority of the tree
+incorrect_account_owner the account is of another program
+incorrect_account_type the account is no tree
+leaf_index_out_of_bounds the tree has no such leaf index
+`,
   },
   {
     name: 'stake_pool',
@@ -394,11 +540,14 @@ export const nativeInterfaces: () => ReadonlyMap<string, ProgramInterface> = laz
   return known;
 });
 
-function compileProgram({ name, tag, lines, errors = '' }: NativeProgram, address: string): ProgramInterface {
+function compileProgram(
+  { name, tag, lines, errors = '', firstError = 0 }: NativeProgram,
+  address: string,
+): ProgramInterface {
   return createInterface({
     name,
     address,
-    errors: () => errorTable(errors),
+    errors: () => errorTable(errors, firstError),
     events: [],
     calls: lines
       .split('\n')
@@ -407,8 +556,14 @@ function compileProgram({ name, tag, lines, errors = '' }: NativeProgram, addres
   });
 }
 
-function errorTable(names: string) {
-  return new Map(names.split(' ').flatMap((name, code) => (name === '' ? [] : [[code, { name, msg: null }] as const])));
+function errorTable(lines: string, first: number): ReadonlyMap<number, ProgramError> {
+  const errors = lines.split('\n').filter((line) => line !== '');
+  return new Map(
+    errors.map((line, at) => {
+      const end = line.indexOf(' ');
+      return [first + at, { name: line.slice(0, end), msg: line.slice(end + 1) }];
+    }),
+  );
 }
 
 function callOf(line: string, tag: NativeProgram['tag']): CallShape {
