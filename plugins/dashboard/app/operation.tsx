@@ -511,6 +511,9 @@ const WORDS: Readonly<Record<string, string>> = {
   'sinks.resume': 'Resumed a sink',
 };
 
+/** The id behind the name of a key; what the entry says in full is shown above it. */
+const KEY_ID = / \([0-9a-f]{8}-[0-9a-f-]{27}\)/;
+
 /** An entry in words. What nobody has words for is shown as it is. */
 function sentenceOf({ action, target }: ShownAudit, names: Names): { readonly title: string; readonly detail: string } {
   const [first = '', ...rest] = target.split(': ');
@@ -533,5 +536,5 @@ function sentenceOf({ action, target }: ShownAudit, names: Names): { readonly ti
       title: WORDS[action] ?? action,
       detail: /^session\.refused/.test(action) ? `as ${actorOf(target, names)}` : '',
     };
-  return { title: WORDS[action] ?? action, detail: details };
+  return { title: WORDS[action] ?? action, detail: action.startsWith('keys.') ? details.replace(KEY_ID, '') : details };
 }

@@ -354,6 +354,14 @@ function createKeyRoute(context: PageContext): Route {
   });
 }
 
+/** A key as the audit log names it: its name is what people know it by, its id tells it from others of that name. */
+async function keyText({ access }: PageContext, project: string, id: string): Promise<string> {
+  // An unknown project is an error of the action itself, which is written down.
+  const keys = await access.keys(project).catch(() => []);
+  const name = keys.find((key) => key.id === id)?.name ?? '';
+  return name === '' ? id : `${name} (${id})`;
+}
+
 function revokeRoute(context: PageContext): Route {
   const { access, guard } = context;
   return defineRoute({
@@ -369,7 +377,7 @@ function revokeRoute(context: PageContext): Route {
       const session = guard.change(request);
       const { project, key } = request.params;
       demandOwnProject(session, project);
-      const action = { action: 'keys.revoke', target: `${project}: ${key}` };
+      const action = { action: 'keys.revoke', target: `${project}: ${await keyText(context, project, key)}` };
       return json({
         revoked: await audited(context, request, session, action, () => access.revokeKey(project, key)),
       });
@@ -393,7 +401,8 @@ function limitRoute(context: PageContext): Route {
       demandOwnProject(session, project);
       const limits = limitsOf(request.body);
       const words = Object.entries(limits).map(([name, list]) => `${name} ${list?.join(' ') ?? 'all'}`);
-      const action = { action: 'keys.limit', target: `${project}: ${key}: ${words.join(', ')}` };
+      const target = `${project}: ${await keyText(context, project, key)}: ${words.join(', ')}`;
+      const action = { action: 'keys.limit', target };
       await audited(context, request, session, action, () => access.limitKey(project, key, limits));
       return json({});
     },

@@ -104,7 +104,7 @@ test('a transaction whose system program fails says why, alone and within anothe
   const known = nativeInterfaces();
   const parts = { find: (program: string) => known.get(program) ?? null, words: createWords(null) };
   const failing = (programId: string, logMessages: readonly string[] | null, inner: readonly object[] = []) => {
-    const accountKeys = [addressFor('payer'), addressFor('receiver'), programId, SYSTEM_PROGRAM];
+    const accountKeys = [...new Set([addressFor('payer'), addressFor('receiver'), programId, SYSTEM_PROGRAM])];
     const block = decodeBlock(10, {
       blockhash: addressFor('hash'),
       previousBlockhash: addressFor('parent'),
@@ -117,7 +117,7 @@ test('a transaction whose system program fails says why, alone and within anothe
             signatures: [encode(Buffer.alloc(64, 7))],
             message: {
               accountKeys,
-              header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 2 },
+              header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: accountKeys.length - 2 },
               instructions: [{ programIdIndex: 2, accounts: [0, 1], data: encode(TRANSFER) }],
               recentBlockhash: addressFor('recent'),
             },
@@ -125,8 +125,8 @@ test('a transaction whose system program fails says why, alone and within anothe
           meta: {
             err: { InstructionError: [0, { Custom: 1 }] },
             fee: 5_000,
-            preBalances: [10_000, 0, 1, 1],
-            postBalances: [5_000, 0, 1, 1],
+            preBalances: [10_000, 0, 1, 1].slice(0, accountKeys.length),
+            postBalances: [5_000, 0, 1, 1].slice(0, accountKeys.length),
             innerInstructions: [{ index: 0, instructions: inner }],
             logMessages,
             preTokenBalances: [],

@@ -189,7 +189,15 @@ test('a key is made, works, is limited and revoked, and all of it is written dow
       log.some((entry) => entry.action === action && entry.outcome === 'done' && entry.actor === 'operator'),
       action,
     );
+  // The name is what people know a key by.
+  const targets = (wanted: string) => log.filter(({ action }) => action === wanted).map(({ target }) => target);
+  assert.ok(targets('keys.revoke').includes(`${project}: from the page (${made.body.id})`));
+  assert.ok(targets('keys.limit').includes(`${project}: from the page (${made.body.id}): ips 10.0.0.0/8`));
   assert.ok(log.some(({ action, outcome }) => action === 'keys.revoke' && outcome === 'failed'));
+  assert.ok(targets('keys.revoke').includes(`${project}: unknown`));
+  const { body: nameless } = await operator.ask('POST', keys, {});
+  await operator.ask('POST', `${keys}/${nameless.id}/revoke`);
+  assert.ok((await actions()).some(({ target }) => target === `${project}: ${nameless.id}`));
   assert.ok(!JSON.stringify(log).includes(made.body.key), 'no secret in the log');
 });
 
