@@ -211,6 +211,33 @@ export function createConnections(
   };
 }
 
+/** New connections may come without end, and the process has to stop. */
+const MAX_QUEUE_MS = 500;
+
+/**
+ * The system completes connections before the process accepts them; those that still wait when the last handle of their socket is closed are
+ * reset. Resolves in a turn of the event loop in which none arrived: what is closed at once then resets none that waited before the turn.
+ */
+export async function acceptQueued(servers: readonly Server[], deadline: AbortSignal): Promise<void> {
+  const listening = servers.filter((server) => server.listening);
+  if (listening.length === 0) return;
+  let arrived = false;
+  const onConnection = () => {
+    arrived = true;
+  };
+  for (const server of listening) server.on('connection', onConnection);
+  const endsAtMs = performance.now() + MAX_QUEUE_MS;
+  // What is left of this turn may accept nothing: the first whole one counts.
+  await nextTurn();
+  do {
+    arrived = false;
+    await nextTurn();
+  } while (arrived && !deadline.aborted && performance.now() < endsAtMs);
+  for (const server of listening) server.off('connection', onConnection);
+}
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 /** Longer than a request takes to follow its connection on most networks. */
 const LINGER_MS = 500;
 const LOOK_MS = 20;

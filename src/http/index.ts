@@ -13,7 +13,14 @@ import type { HandedSocket, SharedListeners } from '../ports/processes.ts';
 import type { Gauge, Log, Metrics, Tracer } from '../ports/telemetry.ts';
 import { createTrust } from '../runtime/network-address.ts';
 import { acceptFaster, type FastAccept } from './accept.ts';
-import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
+import {
+  acceptQueued,
+  apiConnections,
+  createAddressLimit,
+  createReadingRate,
+  lingerFor,
+  readDescriptors,
+} from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { closeListener, createListener, handleOf, listenOn, setTimeouts } from './listener.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
@@ -219,6 +226,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
     close: async (deadline) => {
       beginDrain();
+      await acceptQueued([api, twin], deadline);
       const closed = Promise.all([closeOnce(api), closeOnce(twin)]);
       await lingerFor(
         [api, twin],

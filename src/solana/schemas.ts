@@ -70,8 +70,12 @@ export const flag = (description: string, example = false) => Type.Boolean({ des
 export const oneOf = <const T extends string>(values: readonly T[], description: string, example: T = values[0] as T) =>
   Type.Unsafe<T>({ type: 'string', enum: [...values], description, examples: [example] });
 
+/** The whole has the description of the value: readers of the documents look for it there. */
 export const orNull = <S extends TSchema>(schema: S, options: SchemaOptions = {}): TUnion<[S, TNull]> =>
-  Type.Union([schema, Type.Null()], options);
+  Type.Union([schema, Type.Null()], {
+    ...(schema.description === undefined ? {} : { description: schema.description }),
+    ...options,
+  });
 
 /** The schema without examples at any depth: of a member that others exclude. Forms and clients send the examples of all members together. */
 export function withoutExamples<S extends TSchema>(schema: S): S {

@@ -74,6 +74,37 @@ test('every operation has its own id, every path parameter a form, every body a 
     assert.ok(operations.find(([other]) => other === name)?.[1].requestBody !== undefined, name);
 });
 
+test('every member of every body is described', async () => {
+  const admin = (await (await fetch(`${daemon.adminUrl}/openapi.json`)).json()) as Document;
+  const nameless: string[] = [];
+  for (const one of [document, admin]) {
+    const resolved = (schema: Schema): Schema => {
+      const name = /^#\/components\/schemas\/(.+)$/.exec(String(schema['$ref']))?.[1];
+      return name === undefined ? schema : { ...one.components.schemas[name], ...schema };
+    };
+    const visit = (given: unknown, at: string, seen: ReadonlySet<unknown>): void => {
+      if (typeof given !== 'object' || given === null || seen.has(given)) return;
+      const inside = new Set([...seen, given]);
+      const schema = resolved(given as Schema);
+      for (const [name, member] of Object.entries((schema['properties'] ?? {}) as Record<string, Schema>)) {
+        const { description, not } = resolved(member) as { description?: unknown; not?: object };
+        // A member that must not be there is told by its form.
+        const isNever = not !== undefined && Object.keys(not).length === 0;
+        if (!isNever && (typeof description !== 'string' || description === '')) nameless.push(`${at}.${name}`);
+        visit(member, `${at}.${name}`, inside);
+      }
+      for (const part of [schema['items'], schema['additionalProperties']]) visit(part, at, inside);
+      for (const key of ['anyOf', 'oneOf', 'allOf', 'prefixItems'])
+        for (const part of (schema[key] ?? []) as readonly Schema[]) visit(part, at, inside);
+    };
+    for (const [path, methods] of Object.entries(one.paths))
+      for (const [method, { requestBody }] of Object.entries(methods))
+        for (const { schema } of Object.values(requestBody?.content ?? {}))
+          visit(schema, `${method} ${path}`, new Set());
+  }
+  assert.deepEqual([...new Set(nameless)], []);
+});
+
 test('answers without a body have no content; a notification is one of them', () => {
   const remove = document.paths['/v0/webhooks/{webhookID}']?.['delete'];
   assert.deepEqual(Object.keys(remove?.responses['200'] ?? {}), ['description']);
