@@ -55,3 +55,28 @@ export const familyPerMinute = (grid: Grid, family: string): (number | null)[] =
     grid,
     labelsOf(grid, family).map((label) => `${family}.${label}`),
   );
+
+/** The style has this many colors, `--series-*`. */
+export const SERIES_COLORS = 12;
+
+/**
+ * The number of a colour for each label: its own, or the first that nothing else has. Two labels have the same one only where there are more labels
+ * than colours.
+ */
+export function colorsOf(
+  labels: readonly string[],
+  own: Readonly<Record<string, number>> = {},
+): ReadonlyMap<string, number> {
+  const taken = new Set(Object.values(own));
+  const free = Array.from({ length: SERIES_COLORS }, (_, at) => at + 1).filter((color) => !taken.has(color));
+  let given = 0;
+  return new Map(
+    labels.map((label) => {
+      const color = Object.hasOwn(own, label) ? own[label] : undefined;
+      if (color !== undefined) return [label, color] as const;
+      const next = free[given] ?? (given % SERIES_COLORS) + 1;
+      given += 1;
+      return [label, next] as const;
+    }),
+  );
+}

@@ -19,9 +19,9 @@ import {
 } from './api.ts';
 import { FirstSteps } from './first-steps.tsx';
 import { bytes, capital, day, duration, number, short, span } from './format.ts';
-import { familyPerMinute, type Grid, gridOf, labelsOf, perMinute } from './grid.ts';
+import { colorsOf, familyPerMinute, type Grid, gridOf, labelsOf, perMinute } from './grid.ts';
 import { go, href, useWorld } from './place.ts';
-import { type Line, Plot, SERIES_COLORS, Spark } from './plot.tsx';
+import { type Line, Plot, Spark } from './plot.tsx';
 import { troublesOf } from './trouble.ts';
 import { Badge, Button, Card, Empty, Head, Notice, Segments, Show, Stat, Table, useLoad } from './ui.tsx';
 import { RequestTable, UsagePlot } from './usage.tsx';
@@ -266,17 +266,18 @@ function linesOf(
   grid: Grid,
   family: string,
   names: Readonly<Record<string, string>>,
-  colors: Readonly<Record<string, number>> = {},
+  /** Default: one for each name, in their order. */
+  colors: Readonly<Record<string, number>> = Object.fromEntries(Object.keys(names).map((name, at) => [name, at + 1])),
 ): Line[] {
   const order = Object.keys(names);
   const found = labelsOf(grid, family);
   // Nothing happened is not the same as nothing was measured.
   const [first = ''] = order;
   const labels = found.length === 0 ? [first] : [...found].sort((a, b) => order.indexOf(a) - order.indexOf(b));
-  // A figure has two lines of one colour only if it has more lines than there are colours.
-  return labels.map((label, at) => ({
+  const colorOf = colorsOf(labels, colors);
+  return labels.map((label) => ({
     name: names[label] ?? label,
-    color: colors[label] ?? ((order.includes(label) ? order.indexOf(label) : order.length + at) % SERIES_COLORS) + 1,
+    color: colorOf.get(label) as number,
     values: perMinute(grid, [`${family}.${label}`]),
   }));
 }
@@ -289,8 +290,10 @@ const percent = (value: number): string => `${Math.round(value)} %`;
 
 function Plots({ series }: { series: Series }) {
   const grid = useMemo(() => gridOf(series), [series]);
-  const plots = useMemo(
-    () => ({
+  const plots = useMemo(() => {
+    const upstreams = labelsOf(grid, 'seen');
+    const colorOf = colorsOf(upstreams);
+    return {
       requests: linesOf(grid, 'requests', PRODUCT_NAMES),
       errors: linesOf(grid, 'errors', PRODUCT_NAMES),
       latency: (['p50', 'p95', 'p99'] as const).map((name, at) => ({
@@ -305,18 +308,17 @@ function Plots({ series }: { series: Series }) {
       })),
       blocks: linesOf(grid, 'blocks', { main: 'Blocks', devnet: 'Blocks of devnet' }),
       deliveries: linesOf(grid, 'deliveries', OUTCOME_NAMES, OUTCOME_COLORS),
-      upstreams: labelsOf(grid, 'seen').map((label, at) => ({
+      upstreams: upstreams.map((label) => ({
         name: label.replace(/^main /, ''),
-        color: (at % SERIES_COLORS) + 1,
+        color: colorOf.get(label) as number,
         values: gauges(grid, ({ sums }) => {
           const seen = sums[`seen.${label}`];
           return seen === undefined ? null : (100 * (sums[`healthy.${label}`] ?? 0)) / seen;
         }),
       })),
       store: [{ name: 'Size', color: 2, values: gauges(grid, ({ peaks }) => peaks['storeBytes']) }],
-    }),
-    [grid],
-  );
+    };
+  }, [grid]);
   const { times } = grid;
   return (
     <div class="plots">

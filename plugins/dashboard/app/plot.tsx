@@ -1,9 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type UPlot from 'uplot';
 import { short, utc } from './format.ts';
-
-/** The style has this many colors, `--series-*`. */
-export const SERIES_COLORS = 12;
+import { SERIES_COLORS } from './grid.ts';
 
 export interface Line {
   readonly name: string;
@@ -226,6 +224,8 @@ function optionsOf(Library: typeof UPlot, { kind, lines, whole, isFitted, width 
               ],
       },
     },
+    // Each area ends at the edge of the next one: laid over each other, their colours would mix.
+    ...(kind === 'area' ? { bands: lines.slice(1).map((_, at) => ({ series: [at + 1, at + 2] as [number, number] })) } : {}),
     series: [{}, ...lines.map(({ name }) => ({ label: name, ...bars, points: { show: isSingle, size: 6 } }))],
     axes: [
       // Below the first number of the other axis.
@@ -258,7 +258,7 @@ function optionsWithColors(
       const line = lines[at - 1];
       if (line === undefined) return one;
       const ink = color(`series-${line.color}`);
-      const fill = kind === 'line' ? {} : { fill: kind === 'bars' ? ink : withAlpha(ink, 0.28) };
+      const fill = kind === 'line' ? {} : { fill: kind === 'bars' ? ink : withAlpha(ink, 0.4) };
       return { ...one, stroke: ink, width: kind === 'bars' ? 0 : 1.75, ...fill };
     }),
   };
