@@ -9,7 +9,7 @@ const THEMES = ['light', 'dark'] as const;
 
 /** WCAG: what is no text. */
 const MIN_CONTRAST = 3;
-/** In hundredths of the lightness of white, in OKLab. Two colours of this distance are told apart side by side; ten of them are hard to tell. */
+/** In hundredths of the lightness of white, in OKLab. Side by side, colours of half this distance are hard to tell apart. */
 const MIN_DISTANCE = 14;
 
 type Color = readonly [red: number, green: number, blue: number];

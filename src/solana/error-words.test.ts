@@ -29,7 +29,7 @@ test('each error of a transaction and of an instruction has words', () => {
   for (const name of transaction)
     if (!unsaid.has(name) && !valued.has(name)) assert.match(errorText(name), / /, name);
   for (const name of instruction)
-    if (!unsaid.has(name)) assert.match(errorText({ InstructionError: [0, name] }).slice(31), / /, name);
+    if (!unsaid.has(name)) assert.match(errorText({ InstructionError: [0, name] }).slice('Error processing Instruction 0: '.length), / /, name);
 });
 
 test('what is of no known form is shown as it is', () => {

@@ -561,7 +561,7 @@ function errorTable(lines: string, first: number): ReadonlyMap<number, ProgramEr
   return new Map(
     errors.map((line, at) => {
       const end = line.indexOf(' ');
-      return [first + at, { name: line.slice(0, end), msg: line.slice(end + 1) }];
+      return [first + at, { name: line.slice(0, end), msg: line.slice(end + 1) }] as const;
     }),
   );
 }
