@@ -193,7 +193,9 @@ function checkoutRoutes({ parts, common, accounts }: RouteParts): readonly Route
       body: Type.Object(
         {
           priceId: Type.String({ maxLength: 64, description: 'From /v0/dev-portal/configs', examples: [PRICE_ID] }),
-          couponCode: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+          couponCode: Type.Optional(
+            Type.Union([Type.String({ maxLength: 64 }), Type.Null()], { description: 'A coupon; none is known here' }),
+          ),
         },
         { additionalProperties: true },
       ),

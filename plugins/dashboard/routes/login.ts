@@ -22,11 +22,14 @@ const sessionReply = Type.Object({
   version: Type.String(),
 });
 export type Who = Static<typeof sessionReply>;
-const text = Type.String({ minLength: 1, maxLength: 512 });
+const text = (description: string) => Type.String({ minLength: 1, maxLength: 512, description });
 /** Either the token of an operator, or a project and its secret. */
 const loginBody = Type.Union([
-  Type.Object({ token: text }, { additionalProperties: false }),
-  Type.Object({ project: text, secret: text }, { additionalProperties: false }),
+  Type.Object({ token: text('Token of an operator') }, { additionalProperties: false }),
+  Type.Object(
+    { project: text('Id of a project'), secret: text('Its dashboard secret') },
+    { additionalProperties: false },
+  ),
 ]);
 export type Login = Static<typeof loginBody>;
 

@@ -29,22 +29,34 @@ export function lookUpRoutes(context: PageContext, { documents, random }: LookUp
 
 type ProofOf = (uri: string) => string;
 
-const page = Type.Integer({ minimum: 1, maximum: 1_000_000 });
+const page = Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Page, from 1' });
+const what = <const T extends string>(name: T) => Type.Literal(name, { description: 'What is looked up' });
 
 /** One call: what its members mean is in `requestOf`. */
 const lookUpBody = Type.Union([
-  Type.Object({ what: Type.Literal('asset'), address: address() }),
-  Type.Object({ what: Type.Literal('proof'), address: address() }),
-  Type.Object({ what: Type.Literal('balances'), address: address(), page }),
-  Type.Object({ what: Type.Literal('nfts'), address: address(), page }),
-  Type.Object({ what: Type.Literal('members'), address: address(), page }),
-  Type.Object({ what: Type.Literal('transactions'), address: address(), isCompressed: Type.Boolean() }),
-  Type.Object({ what: Type.Literal('transaction'), signature: signature() }),
-  Type.Object({ what: Type.Literal('words'), address: address(), after: orNull(Type.String({ maxLength: 64 })) }),
-  Type.Object({ what: Type.Literal('changes'), address: address() }),
-  Type.Object({ what: Type.Literal('lamports'), address: address() }),
-  Type.Object({ what: Type.Literal('holders'), address: address() }),
-  Type.Object({ what: Type.Literal('accounts'), addresses: Type.Array(address(), { minItems: 1, maxItems: 20 }) }),
+  Type.Object({ what: what('asset'), address: address() }),
+  Type.Object({ what: what('proof'), address: address() }),
+  Type.Object({ what: what('balances'), address: address(), page }),
+  Type.Object({ what: what('nfts'), address: address(), page }),
+  Type.Object({ what: what('members'), address: address(), page }),
+  Type.Object({
+    what: what('transactions'),
+    address: address(),
+    isCompressed: Type.Boolean({ description: 'Whether the address is a compressed asset' }),
+  }),
+  Type.Object({ what: what('transaction'), signature: signature() }),
+  Type.Object({
+    what: what('words'),
+    address: address(),
+    after: orNull(Type.String({ maxLength: 64, description: 'Where the page before ended; null: the first page' })),
+  }),
+  Type.Object({ what: what('changes'), address: address() }),
+  Type.Object({ what: what('lamports'), address: address() }),
+  Type.Object({ what: what('holders'), address: address() }),
+  Type.Object({
+    what: what('accounts'),
+    addresses: Type.Array(address(), { minItems: 1, maxItems: 20, description: 'The accounts' }),
+  }),
 ]);
 type LookUp = Static<typeof lookUpBody>;
 

@@ -106,7 +106,7 @@ export function createPlayground(context: PageContext, { chain, random }: Playgr
           : 'Transfer from the payer of the local chain, a wallet of its demo',
       body: Type.Object({
         address: orNull(address('Receiver; null: a fresh address')),
-        lamports: Type.Integer({ minimum: 1, maximum: MAX_LAMPORTS }),
+        lamports: Type.Integer({ minimum: 1, maximum: MAX_LAMPORTS, description: 'Amount in lamports' }),
       }),
       replies: { 200: paid, ...REPLIES },
       async handler(request) {

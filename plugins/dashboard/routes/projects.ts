@@ -178,7 +178,7 @@ function createRoute(context: PageContext): Route {
     method: 'POST',
     path: `${API}/projects`,
     summary: 'Create a project',
-    body: Type.Object({ name: projectName, plan: Type.String({ maxLength: 64 }) }),
+    body: Type.Object({ name: projectName, plan: Type.String({ maxLength: 64, description: 'Name of its plan' }) }),
     replies: { 201: projectReply, ...REFUSALS },
     async handler(request) {
       const session = guard.change(request);
@@ -190,7 +190,7 @@ function createRoute(context: PageContext): Route {
   });
 }
 
-const projectName = Type.String({ minLength: 1, maxLength: 128 });
+const projectName = Type.String({ minLength: 1, maxLength: 128, description: 'Name of the project' });
 
 function changeRoute(context: PageContext): Route {
   const { access, guard } = context;
@@ -200,7 +200,10 @@ function changeRoute(context: PageContext): Route {
     path: `${API}/projects/:project`,
     summary: 'Rename, disable or enable a project; absent: unchanged',
     params: projectParams,
-    body: Type.Object({ name: Type.Optional(projectName), isDisabled: Type.Optional(Type.Boolean()) }),
+    body: Type.Object({
+      name: Type.Optional(projectName),
+      isDisabled: Type.Optional(Type.Boolean({ description: 'True: its keys stop working, and its deliveries wait' })),
+    }),
     replies: { 200: projectReply, ...REFUSALS },
     async handler(request) {
       const session = guard.change(request);
@@ -271,12 +274,14 @@ function secretRoute(context: PageContext): Route {
   });
 }
 
-const listOrNull = Type.Union([Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), Type.Null()]);
-const limitFields = {
-  ips: Type.Optional(listOrNull),
-  permissions: Type.Optional(listOrNull),
-  origins: Type.Optional(listOrNull),
+const listOrNull = (description: string) =>
+  Type.Union([Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), Type.Null()], { description });
+const limits = {
+  ips: listOrNull('Addresses and networks that may use it; null: all'),
+  permissions: listOrNull('Products and named permissions that it has; null: all'),
+  origins: listOrNull('Pages that may use it in a browser; null: all'),
 };
+const limitFields = Type.Partial(Type.Object(limits)).properties;
 
 /** Bodies may have further members, which must not reach what is called with them. */
 const limitsOf = ({ ips, permissions, origins }: KeyLimitsChange): KeyLimitsChange => ({
@@ -293,9 +298,7 @@ const keyReply = Type.Object({
   createdAt: Type.Integer(),
   expiresAt: Type.Union([Type.Integer(), Type.Null()]),
   revokedAt: Type.Union([Type.Integer(), Type.Null()]),
-  permissions: listOrNull,
-  ips: listOrNull,
-  origins: listOrNull,
+  ...limits,
   usedAt: Type.Union([Type.Integer(), Type.Null()], { description: 'last request with the key, unix milliseconds' }),
 });
 /** A key with its last use. */
@@ -335,9 +338,11 @@ function createKeyRoute(context: PageContext): Route {
     summary: 'Create a key; it is shown only once',
     params: projectParams,
     body: Type.Object({
-      name: Type.String({ maxLength: 128, default: '' }),
+      name: Type.String({ maxLength: 128, default: '', description: 'Name for people' }),
       ...limitFields,
-      expiresAt: Type.Optional(Type.Union([Type.Integer({ minimum: 0 }), Type.Null()])),
+      expiresAt: Type.Optional(
+        Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], { description: 'Unix milliseconds; null: never' }),
+      ),
     }),
     replies: { 201: Type.Object({ id: Type.String(), key: Type.String() }), ...REFUSALS },
     async handler(request) {
@@ -525,9 +530,12 @@ export function endpointRoutes(context: PageContext): readonly Route[] {
       // The limit of the webhook routes: one call can hold a hundred thousand addresses.
       bodyLimitBytes: 8_388_608,
       body: Type.Object({
-        method: Type.Union(METHODS.map((method) => Type.Literal(method))),
-        path: Type.String({ pattern }),
-        body: Type.Optional(Type.Unknown()),
+        method: Type.Union(
+          METHODS.map((method) => Type.Literal(method)),
+          { description: 'Method of the call' },
+        ),
+        path: Type.String({ pattern, description: 'Its path and query' }),
+        body: Type.Optional(Type.Unknown({ description: 'Its body' })),
       }),
       replies: {
         200: Type.Unknown(),

@@ -452,6 +452,12 @@ function rpcOperation(methods: readonly RpcMethod[]): object {
 
 export const rpcId = { type: ['string', 'number', 'null'] };
 
+/** Members of every call. */
+const envelope = {
+  jsonrpc: { const: '2.0', description: 'Version of JSON-RPC' },
+  id: { ...rpcId, description: 'Id of the call; its answer has the same' },
+};
+
 function rpcRequestSchema(method: RpcMethod): object {
   return {
     title: method.name,
@@ -459,10 +465,9 @@ function rpcRequestSchema(method: RpcMethod): object {
     type: 'object',
     required: ['jsonrpc', 'method'],
     properties: {
-      jsonrpc: { const: '2.0' },
-      id: rpcId,
-      method: nameSchema(method),
-      params: method.params,
+      ...envelope,
+      method: { ...nameSchema(method), description: 'Name of the method' },
+      params: { description: 'Its parameters', ...method.params },
     },
   };
 }
@@ -479,10 +484,9 @@ function forwardedRequest(methods: readonly RpcMethod[]): object {
     type: 'object',
     required: ['jsonrpc', 'method'],
     properties: {
-      jsonrpc: { const: '2.0' },
-      id: rpcId,
-      method: { type: 'string', not: { enum: methods.map(({ name }) => name) } },
-      params: { type: ['array', 'object', 'null'], items: {} },
+      ...envelope,
+      method: { type: 'string', not: { enum: methods.map(({ name }) => name) }, description: 'Name of the method' },
+      params: { type: ['array', 'object', 'null'], items: {}, description: 'Its parameters' },
     },
   };
 }
