@@ -194,7 +194,7 @@ function checkoutRoutes({ parts, common, accounts }: RouteParts): readonly Route
         {
           priceId: Type.String({ maxLength: 64, description: 'From /v0/dev-portal/configs', examples: [PRICE_ID] }),
           couponCode: Type.Optional(
-            Type.Union([Type.String({ maxLength: 64 }), Type.Null()], { description: 'A coupon; none is known here' }),
+            Type.Union([Type.String({ maxLength: 64 }), Type.Null()], { description: 'There are no coupons' }),
           ),
         },
         { additionalProperties: true },

@@ -6,7 +6,7 @@ import { demandOperator } from '../sessions.ts';
 import { OPERATOR_ROLES } from '../store.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
-const name = Type.String({ pattern: OPERATOR_NAME });
+const name = Type.String({ pattern: OPERATOR_NAME, description: 'Name that the audit log shows' });
 const role = Type.Union(
   OPERATOR_ROLES.map((one) => Type.Literal(one)),
   { description: 'a viewer sees everything and changes nothing' },

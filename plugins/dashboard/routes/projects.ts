@@ -276,12 +276,12 @@ function secretRoute(context: PageContext): Route {
 
 const listOrNull = (description: string) =>
   Type.Union([Type.Array(Type.String({ maxLength: 256 }), { maxItems: 100 }), Type.Null()], { description });
-const limits = {
+const keyLimits = {
   ips: listOrNull('Addresses and networks that may use it; null: all'),
   permissions: listOrNull('Products and named permissions that it has; null: all'),
   origins: listOrNull('Pages that may use it in a browser; null: all'),
 };
-const limitFields = Type.Partial(Type.Object(limits)).properties;
+const limitFields = Type.Partial(Type.Object(keyLimits)).properties;
 
 /** Bodies may have further members, which must not reach what is called with them. */
 const limitsOf = ({ ips, permissions, origins }: KeyLimitsChange): KeyLimitsChange => ({
@@ -298,7 +298,7 @@ const keyReply = Type.Object({
   createdAt: Type.Integer(),
   expiresAt: Type.Union([Type.Integer(), Type.Null()]),
   revokedAt: Type.Union([Type.Integer(), Type.Null()]),
-  ...limits,
+  ...keyLimits,
   usedAt: Type.Union([Type.Integer(), Type.Null()], { description: 'last request with the key, unix milliseconds' }),
 });
 /** A key with its last use. */
