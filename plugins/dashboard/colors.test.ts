@@ -60,7 +60,10 @@ test('each line is seen on its panel and told from every other, in both themes',
       assert.ok(seen >= MIN_CONTRAST, `series-${at + 1} in the ${theme} theme: contrast ${seen.toFixed(2)}`);
       for (const [other, before] of lines.slice(0, at).entries()) {
         const apart = distance(line, before);
-        assert.ok(apart >= MIN_DISTANCE, `series-${other + 1} and ${at + 1} in the ${theme} theme: ${apart.toFixed(1)}`);
+        assert.ok(
+          apart >= MIN_DISTANCE,
+          `series-${other + 1} and ${at + 1} in the ${theme} theme: ${apart.toFixed(1)}`,
+        );
       }
     }
   }

@@ -1,13 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type {
-  LiveChain,
-  LiveStatus,
-  LiveUpstream,
-  ReadinessView,
-  SeriesPoint,
-  ShownFailingHook,
-} from './app/api.ts';
+import type { LiveChain, LiveStatus, LiveUpstream, ReadinessView, SeriesPoint, ShownFailingHook } from './app/api.ts';
 import { troublesOf } from './app/trouble.ts';
 
 const chain: LiveChain = {

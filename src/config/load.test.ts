@@ -112,12 +112,18 @@ test('syntax errors name file, line and column, and no content', async () => {
   assert.ok(problems.every((problem) => /^line \d+, column \d+: /.test(problem)));
   assert.equal(problems.join('\n').includes('hunter2'), false);
   const path = file('http:\n\tport: 1\n');
-  await assert.rejects(loadConfig({ file: path, env: {} }, async () => []), {
-    code: 'CONFIG_INVALID',
-    message: `${path} is not valid YAML: line 2, column 1: this line is indented with a tab; use spaces`,
-  });
+  await assert.rejects(
+    loadConfig({ file: path, env: {} }, async () => []),
+    {
+      code: 'CONFIG_INVALID',
+      message: `${path} is not valid YAML: line 2, column 1: this line is indented with a tab; use spaces`,
+    },
+  );
   // Without a name of that kind above it is no value at all.
-  assert.match((await problemsOf(load('http:\n  host: *.hunter2.org\n')))[0]!, /^line 2, column 9: .*put it in quotes$/);
+  assert.match(
+    (await problemsOf(load('http:\n  host: *.hunter2.org\n')))[0]!,
+    /^line 2, column 9: .*put it in quotes$/,
+  );
 });
 
 test('environment over file over defaults; flags over all', async () => {

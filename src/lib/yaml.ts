@@ -217,8 +217,7 @@ function aliasProblems(document: Document, lines: LineCounter): readonly string[
         problems.push(
           `${place}: a value that starts with * repeats one that starts with &, and there is none of this name; put it in quotes`,
         );
-      else if (from <= start && end <= to)
-        problems.push(`${place}: this value repeats one that contains it`);
+      else if (from <= start && end <= to) problems.push(`${place}: this value repeats one that contains it`);
     },
   });
   return problems;

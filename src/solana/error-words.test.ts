@@ -26,15 +26,22 @@ test('each error of a transaction and of an instruction has words', () => {
     'InsufficientFundsForRent',
     'ProgramExecutionTemporarilyRestricted',
   ]);
-  for (const name of transaction)
-    if (!unsaid.has(name) && !valued.has(name)) assert.match(errorText(name), / /, name);
+  for (const name of transaction) if (!unsaid.has(name) && !valued.has(name)) assert.match(errorText(name), / /, name);
   for (const name of instruction)
-    if (!unsaid.has(name)) assert.match(errorText({ InstructionError: [0, name] }).slice('Error processing Instruction 0: '.length), / /, name);
+    if (!unsaid.has(name))
+      assert.match(
+        errorText({ InstructionError: [0, name] }).slice('Error processing Instruction 0: '.length),
+        / /,
+        name,
+      );
 });
 
 test('what is of no known form is shown as it is', () => {
   for (const error of [null, 7, [], {}, { InstructionError: 'x' }, { InsufficientFundsForRent: null }, { New: [1] }])
     assert.equal(errorText(error), JSON.stringify(error));
   assert.equal(errorText('constructor'), 'constructor');
-  assert.equal(errorText({ InstructionError: [1, { constructor: 1 }] }), 'Error processing Instruction 1: {"constructor":1}');
+  assert.equal(
+    errorText({ InstructionError: [1, { constructor: 1 }] }),
+    'Error processing Instruction 1: {"constructor":1}',
+  );
 });

@@ -124,7 +124,9 @@ function accountOf(detail: unknown): number | null {
 
 function detailText(detail: unknown): string {
   if (typeof detail === 'string') return wordsOf(INSTRUCTION_SENTENCES, detail);
-  const { Custom: custom, BorshIoError: borsh }: Readonly<Record<string, unknown>> = isPlainObject(detail) ? detail : {};
+  const { Custom: custom, BorshIoError: borsh }: Readonly<Record<string, unknown>> = isPlainObject(detail)
+    ? detail
+    : {};
   if (typeof custom === 'number') return `custom program error: 0x${custom.toString(16)}`;
   return borsh === undefined ? stringify(detail) : wordsOf(INSTRUCTION_SENTENCES, 'BorshIoError');
 }

@@ -225,7 +225,9 @@ function optionsOf(Library: typeof UPlot, { kind, lines, whole, isFitted, width 
       },
     },
     // Each area ends at the edge of the next one: laid over each other, their colours would mix.
-    ...(kind === 'area' ? { bands: lines.slice(1).map((_, at) => ({ series: [at + 1, at + 2] as [number, number] })) } : {}),
+    ...(kind === 'area'
+      ? { bands: lines.slice(1).map((_, at) => ({ series: [at + 1, at + 2] as [number, number] })) }
+      : {}),
     series: [{}, ...lines.map(({ name }) => ({ label: name, ...bars, points: { show: isSingle, size: 6 } }))],
     axes: [
       // Below the first number of the other axis.

@@ -97,8 +97,8 @@ function failingRoute({ context }: HealthRouteParts): Route {
           webhooks: Type.Array(failingReply, { description: 'Failing webhooks' }),
         },
         {
-            description: `Webhooks that the daemon switched off in the last ${SHOWN_OFF_DAYS} days, and those whose attempts of the last hour mostly failed`,
-          },
+          description: `Webhooks that the daemon switched off in the last ${SHOWN_OFF_DAYS} days, and those whose attempts of the last hour mostly failed`,
+        },
       ),
     },
     async handler() {

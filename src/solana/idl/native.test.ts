@@ -117,7 +117,11 @@ test('a transaction whose system program fails says why, alone and within anothe
             signatures: [encode(Buffer.alloc(64, 7))],
             message: {
               accountKeys,
-              header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: accountKeys.length - 2 },
+              header: {
+                numRequiredSignatures: 1,
+                numReadonlySignedAccounts: 0,
+                numReadonlyUnsignedAccounts: accountKeys.length - 2,
+              },
               instructions: [{ programIdIndex: 2, accounts: [0, 1], data: encode(TRANSFER) }],
               recentBlockhash: addressFor('recent'),
             },
