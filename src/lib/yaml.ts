@@ -176,7 +176,7 @@ const isMeant = (words: Words, { code, message, text, before }: Fault): boolean 
   (words.before?.test(before) ?? true);
 
 function faultOf(text: string, document: Document, { code, message, pos }: YAMLError, lines: LineCounter): Fault {
-  const offset = opening(document, code, message, pos[0]) ?? pos[0];
+  const offset = opening(text, document, code, message, pos[0]) ?? pos[0];
   const { line, col } = lines.linePos(offset);
   const start = offset - (col - 1);
   const whole = /^[^\r\n]*/.exec(text.slice(start))?.[0] ?? '';
@@ -187,7 +187,7 @@ function faultOf(text: string, document: Document, { code, message, pos }: YAMLE
 }
 
 /** Where the quote or bracket opens that is not closed; the parser reports where it misses the closing one. */
-function opening(document: Document, code: ErrorCode, message: string, missedAt: number): number | null {
+function opening(text: string, document: Document, code: ErrorCode, message: string, missedAt: number): number | null {
   if (code !== 'MISSING_CHAR' && code !== 'BAD_INDENT') return null;
   const isQuote = /closing .quote/.test(message);
   if (!isQuote && !message.startsWith('Flow')) return null;
@@ -196,7 +196,7 @@ function opening(document: Document, code: ErrorCode, message: string, missedAt:
     Node(_key, node) {
       const isOpened = isQuote
         ? isScalar(node) && (node.type === 'QUOTE_DOUBLE' || node.type === 'QUOTE_SINGLE')
-        : isCollection(node) && node.flow === true;
+        : isCollection(node) && node.flow === true && !/[\]}]/.test(text.charAt((node.range?.[1] ?? 0) - 1));
       if (isOpened && node.range != null && node.range[0] < missedAt) found = Math.max(found ?? 0, node.range[0]);
     },
   });
