@@ -54,31 +54,40 @@ export interface AccountCursor {
 export const TOKEN = TOKEN_PROGRAMS[0];
 /** What a page gives as `paginationKey` looks like this. */
 export const CURSOR = 'mQx1uJ0VvR8AAAAAAAAAAMlY1wPpQ0x6sYpQm3mJ1l9b8fXr0VhQmQx1uJ0VvR8A';
-const orAbsent = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()]));
+const orAbsent = (schema: TSchema) => Type.Optional(orNull(schema));
 const number = (description: string, example: number, minimum = 0, maximum = Number.MAX_SAFE_INTEGER) =>
   Type.Integer({ minimum, maximum, description, examples: [example] });
 const never = () => Type.Optional(Type.Never());
 const filter = Type.Union(
   [
     Type.Literal('tokenAccountState', { description: 'Initialized token accounts' }),
-    Type.Object({ tokenAccountState: Type.Unknown({ examples: [{}] }) }, { description: 'Initialized token accounts' }),
+    Type.Object(
+      { tokenAccountState: Type.Unknown({ description: 'Anything', examples: [{}] }) },
+      { description: 'Initialized token accounts' },
+    ),
     Type.Object(
       { dataSize: number('Bytes of the account', 165), tokenAccountState: never() },
       { description: 'Size of the data' },
     ),
     Type.Object(
       {
-        memcmp: Type.Object({
-          offset: number('Where the bytes begin', 32),
-          bytes: Type.Union([
-            text('base58, or base64 with encoding base64', EXAMPLES.address, { maxLength: 2 * MAX_MEMCMP_BYTES }),
-            Type.Array(Type.Integer({ minimum: 0, maximum: 255 }), {
-              maxItems: MAX_MEMCMP_BYTES,
-              description: 'Bytes as numbers',
-            }),
-          ]),
-          encoding: Type.Optional(Type.Unknown({ description: 'base64, otherwise base58', examples: ['base58'] })),
-        }),
+        memcmp: Type.Object(
+          {
+            offset: number('Where the bytes begin', 32),
+            bytes: Type.Union(
+              [
+                text('base58, or base64 with encoding base64', EXAMPLES.address, { maxLength: 2 * MAX_MEMCMP_BYTES }),
+                Type.Array(Type.Integer({ minimum: 0, maximum: 255 }), {
+                  maxItems: MAX_MEMCMP_BYTES,
+                  description: 'Bytes as numbers',
+                }),
+              ],
+              { description: 'The bytes, as text or as numbers' },
+            ),
+            encoding: Type.Optional(Type.Unknown({ description: 'base64, otherwise base58', examples: ['base58'] })),
+          },
+          { description: 'Bytes that the data have at a place' },
+        ),
         dataSize: never(),
         tokenAccountState: never(),
       },
@@ -122,14 +131,16 @@ export const programParams = list(
   [TOKEN_PROGRAMS[0], { limit: 100, filters: [{ dataSize: 165 }] }],
 );
 
+const notBoth = Type.Optional(Type.Null({ description: 'Not together with the other one' }));
+
 /** `params` of getTokenAccountsByOwnerV2. */
 export const ownerParams = list(
   [
     address('Address of the owner', EXAMPLES.address, { title: 'owner' }),
     Type.Union(
       [
-        Type.Object({ mint: address('Only this mint', EXAMPLES.mint), programId: Type.Optional(Type.Null()) }),
-        Type.Object({ programId: address('Only this program', TOKEN_PROGRAMS[0]), mint: Type.Optional(Type.Null()) }),
+        Type.Object({ mint: address('Only this mint', EXAMPLES.mint), programId: notBoth }),
+        Type.Object({ programId: address('Only this program', TOKEN_PROGRAMS[0]), mint: notBoth }),
       ],
       { title: 'which', description: 'Either a mint or a program', examples: [{ programId: TOKEN_PROGRAMS[0] }] },
     ),

@@ -3,7 +3,7 @@ import { decode, encode32 } from '../../src/lib/base58.ts';
 import { type ByteReader, createByteReader, LayoutError } from '../../src/lib/bytes.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError, Type } from '../../src/plugin/plugin.ts';
-import { EXAMPLES, text } from '../../src/solana/schemas.ts';
+import { EXAMPLES, orNull, text } from '../../src/solana/schemas.ts';
 import { MAX_LOOKBACK_SLOTS } from './window.ts';
 
 const PRIORITY_LEVELS = ['Min', 'Low', 'Medium', 'High', 'VeryHigh', 'UnsafeMax', 'Default'] as const;
@@ -49,11 +49,11 @@ const given = (...names: readonly string[]) => ({
   required: [...names],
   properties: Object.fromEntries(names.map((name) => [name, { not: { type: 'null' } }])),
 });
-const orNull = (schema: TSchema) => Type.Optional(Type.Union([schema, Type.Null()]));
-const flag = (description: string) => orNull(Type.Boolean({ description, examples: [true] }));
+const orAbsent = (schema: TSchema) => Type.Optional(orNull(schema));
+const flag = (description: string) => orAbsent(Type.Boolean({ description, examples: [true] }));
 const options = Type.Object(
   {
-    transactionEncoding: orNull(
+    transactionEncoding: orAbsent(
       Type.Unsafe<string>({
         type: 'string',
         enum: [...ENCODINGS],
@@ -61,7 +61,7 @@ const options = Type.Object(
         description: 'Encoding of `transaction`, default base58; of the list only base58 and base64 can be read',
       }),
     ),
-    priorityLevel: orNull(
+    priorityLevel: orAbsent(
       Type.Unsafe<string>({
         type: 'string',
         enum: [...PRIORITY_LEVELS],
@@ -70,7 +70,7 @@ const options = Type.Object(
       }),
     ),
     includeAllPriorityFeeLevels: flag('Return all levels'),
-    lookbackSlots: orNull(
+    lookbackSlots: orAbsent(
       Type.Integer({
         minimum: 1,
         maximum: MAX_LOOKBACK_SLOTS,
@@ -100,8 +100,8 @@ const TRANSACTION =
   '4A5NGGyXqwWrQqFc7Xc3cNP2GsNywzViNxjqzVfnwHH1eyPbsxs2f1PtJpYse41Whw9b1KHq8RnQBxsSGrtcuifup32b3Lhxmwi6VWTJeWgAYEejGw7YYxk9ziQpYyJMXNVpvGJEuNLTvZ62i8NJEGW3sPFK4x8kJoBT2qXvzbNFnzpQkkyFkvkYGjqx5ohN66rBs5xcL5yaJaSxxkNZ1FQom39hYPiWHFyW1GxnzXcMDXYztHSZ81tccSfGHPX5k2TZaoTPVDfHFY6gWmFRTCbayVentjFtLXoB5';
 const request = Type.Object(
   {
-    transaction: orNull(text('A transaction, signed or not; not together with accountKeys', TRANSACTION)),
-    accountKeys: orNull(
+    transaction: orAbsent(text('A transaction, signed or not; not together with accountKeys', TRANSACTION)),
+    accountKeys: orAbsent(
       Type.Union(
         [
           Type.Array(text('Address', EXAMPLES.address), { maxItems: MAX_ACCOUNT_KEYS }),
@@ -112,7 +112,7 @@ const request = Type.Object(
         },
       ),
     ),
-    options: orNull(options),
+    options: orAbsent(options),
   },
   {
     title: 'request',

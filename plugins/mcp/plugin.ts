@@ -66,10 +66,12 @@ export function provision({ config, use, version, metrics, http, clock }: HostCo
 }
 
 const MESSAGE = Type.Object({
-  jsonrpc: Type.Literal('2.0'),
-  id: Type.Optional(Type.Union([Type.String(), Type.Integer()])),
-  method: Type.String(),
-  params: Type.Optional(Type.Object({}, { additionalProperties: true })),
+  jsonrpc: Type.Literal('2.0', { description: 'Version of JSON-RPC' }),
+  id: Type.Optional(
+    Type.Union([Type.String(), Type.Integer()], { description: 'Id of the message; its answer has the same' }),
+  ),
+  method: Type.String({ description: 'Name of the method' }),
+  params: Type.Optional(Type.Object({}, { additionalProperties: true, description: 'Its parameters' })),
 });
 const ANSWER = Type.Object({}, { additionalProperties: true });
 

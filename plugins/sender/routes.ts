@@ -88,14 +88,14 @@ const params = (items: readonly TSchema[], example: readonly unknown[]) =>
 const callOf = (method: string, what: string, given: TSchema) =>
   Type.Object(
     {
-      jsonrpc: Type.Literal('2.0'),
+      jsonrpc: Type.Literal('2.0', { description: 'Version of JSON-RPC' }),
       id: Type.Optional(
         Type.Union([Type.String(), Type.Number(), Type.Null()], {
           description: 'Returned with the answer',
           examples: [1],
         }),
       ),
-      method: Type.Literal(method),
+      method: Type.Literal(method, { description: 'Name of the method' }),
       params: given,
     },
     { description: what },
