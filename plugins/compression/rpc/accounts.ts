@@ -140,7 +140,10 @@ export const getCompressedAccountsByOwner =
         owner: key32('program or wallet'),
         filters: filtersField(),
         dataSlice: optional(
-          objectOf({ offset: offset(), length: integer({ most: 2 ** 31 - 1, description: 'bytes' }) }),
+          objectOf(
+            { offset: offset(), length: integer({ most: 2 ** 31 - 1, description: 'bytes' }) },
+            'part of the data that is shown',
+          ),
         ),
         cursor: cursor(HASH_BYTES),
         limit: limit(),
@@ -347,7 +350,9 @@ const offset = () => integer({ most: MAX_OFFSET, description: 'bytes from the st
 
 /** `[{memcmp: {offset, bytes}}]`; null items are refused. */
 function filtersField(): ParamField<readonly DataFilter[]> {
-  const one = objectOf({ memcmp: objectOf({ offset: offset(), bytes: pattern }) });
+  const one = objectOf({
+    memcmp: objectOf({ offset: offset(), bytes: pattern }, 'bytes that the data have at a place'),
+  });
   return {
     schema: orNull(Type.Array(one.schema, { maxItems: MAX_FILTERS, description: 'all have to match' })),
     absent: { value: [] },

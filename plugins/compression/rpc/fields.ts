@@ -95,8 +95,9 @@ export function listField<T>(field: ParamField<T>, { items, empty, tooMany }: Li
 }
 
 /** A nested object. */
-export function objectOf<F extends Fields>(fields: F): ParamField<ParamValues<F>> {
-  return { schema: schemaOf(fields), absent: null, read: (value, name) => readFields(fields, value, { name }) };
+export function objectOf<F extends Fields>(fields: F, description?: string): ParamField<ParamValues<F>> {
+  const schema = description === undefined ? schemaOf(fields) : { ...schemaOf(fields), description };
+  return { schema, absent: null, read: (value, name) => readFields(fields, value, { name }) };
 }
 
 /** Rows of one page; 1000 when absent. */
