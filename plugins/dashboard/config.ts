@@ -7,6 +7,9 @@ const count = (value: number, description: string, minimum = 1) =>
 
 const nullable = <Schema extends TSchema>(schema: Schema, description: string) =>
   Type.Union([schema, Type.Null()], { default: null, description });
+/** Sources of `frame-ancestors`: nothing else may get into the header. */
+const ORIGIN =
+  '^(https://(\\*\\.[a-z0-9-]+\\.)?[a-z0-9-]+(\\.[a-z0-9-]+)*|http://(localhost|127\\.0\\.0\\.1))(:[0-9]{1,5})?$';
 const people = (who: string) =>
   Type.Array(Type.String({ pattern: '^((\\*|[^\\s@*]+)@[A-Za-z0-9.-]+|(sub|group):.{1,255})$', maxLength: 320 }), {
     default: [],
@@ -52,6 +55,26 @@ export const dashboardConfig = Type.Object(
         description: 'log-in of operators by an identity provider (OpenID Connect); needs the package openid-client',
       },
     ),
+    portal: Type.Object(
+      {
+        origins: reloadable(
+          Type.Array(Type.String({ pattern: ORIGIN, maxLength: 256 }), {
+            default: [],
+            maxItems: 100,
+            description:
+              'origins whose pages may embed the portal, such as https://app.example.com or https://*.example.com; http only on this host',
+          }),
+        ),
+        publicUrl: reloadable(
+          nullable(
+            Type.String({ format: 'http-url' }),
+            'address of the admin listener in links, as browsers of tenants see it; null = that by which a link was asked for',
+          ),
+        ),
+        linkSeconds: reloadable(count(300, 'time in which a link has to be opened; its session ends as any other')),
+      },
+      { ...closed, default: {}, description: 'pages of one project, to embed in a web app of your own' },
+    ),
     secureCookie: Type.Boolean({
       default: false,
       description:
@@ -63,7 +86,7 @@ export const dashboardConfig = Type.Object(
       count(1_000, 'number of sessions; beyond that, a new one ends the oldest session of the identity with the most'),
     ),
     maxSessionsPerIdentity: reloadable(
-      count(50, 'number of sessions of the operators, and of the owners of each project'),
+      count(50, 'number of sessions of the operators, of the owners of each project, and of its portal'),
     ),
     loginFailuresPerMinute: reloadable(count(10, 'wrong logins of one client address; ten times as many in total')),
     auditDays: reloadable(count(365, 'how long the audit log is kept')),

@@ -18,17 +18,26 @@ import { createLive, operationRoutes } from './routes/operation.ts';
 import { operatorRoutes } from './routes/operators.ts';
 import { arePagesBuilt, pageRoutes, readPageFiles } from './routes/pages.ts';
 import { createPlayground } from './routes/playground.ts';
+import { portalRoutes } from './routes/portal.ts';
 import { endpointRoutes, keyRoutes, projectRoutes, usageRoutes } from './routes/projects.ts';
 import { singleSignOnRoutes } from './routes/single-sign-on.ts';
 import { createSampler, withOtherThreads } from './series.ts';
-import { CHANGE_PACE, createGuard, createLoginBrake, createOwnerPace, createSessions, PICTURES } from './sessions.ts';
+import {
+  CHANGE_PACE,
+  createGuard,
+  createLoginBrake,
+  createOwnerPace,
+  createSessions,
+  PICTURES,
+  type SessionLimits,
+} from './sessions.ts';
 import { createSingleSignOn } from './single-sign-on.ts';
 import {
   createAuditLog,
   createOperatorToken,
   createProjectSecrets,
   createStandings,
-  dropSecret,
+  endAccess,
   type OperatorToken,
 } from './store.ts';
 
@@ -45,8 +54,7 @@ export function provision(ctx: HostContext<DashboardConfig>): void {
   const operatorToken = createOperatorToken(store, clock, random);
   const ensureOperatorToken = async () => (config.operatorToken === null ? operatorToken.ensure() : null);
   ctx.provide(operatorBootstrap, { ensureOperatorToken });
-  // Without its secret no owner logs in, and sessions end.
-  ctx.use(accessRemoval)?.onDelete(dropSecret);
+  ctx.use(accessRemoval)?.onDelete(endAccess);
   const daemon = ctx.use(kernelView);
   if (daemon === undefined) return;
   const access = ctx.use(accessAdmin);
@@ -78,6 +86,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     failed: (error) => log.warn({ err: error }, 'cannot check the sessions of the dashboard'),
   });
   const sessions = createSessions(clock, random, config, rights);
+  const links = createSessions(clock, random, linkLimits(config), rights);
   ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
   const audit = createAuditLog(store, clock, random);
   const requests = createRecentRequests(store, config, ctx.use(kernelApiPeers)?.peers ?? null);
@@ -112,6 +121,7 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
     store,
     endSessions(name) {
       sessions.closeAll(name);
+      links.closeAll(name);
       ctx.hints.publish(STANDINGS, {});
     },
   };
@@ -120,10 +130,11 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
   const playground = createPlayground(context, { chain: ctx.chain('main'), random });
   const pages = lazy(readPageFiles);
   const routes = [
-    ...pageRoutes(pages),
+    ...pageRoutes(pages, config),
     ...loginRoutes(context, brake),
     ...singleSignOnRoutes(context, sso, brake),
     ...operatorRoutes(context),
+    ...portalRoutes(context, { links, brake }),
     ...projectRoutes(context),
     ...keyRoutes(context),
     ...usageRoutes(context),
@@ -156,6 +167,22 @@ function registerPages(ctx: HostContext<DashboardConfig>, { access, daemon, oper
   ctx.every(config.sampleIntervalMs, requests.flush);
   ctx.every(PRUNE_MS, () => audit.prune(clock.now() - config.auditDays * DAY_MS));
 }
+
+/** As of sessions; a link is opened soon or never. */
+const linkLimits = (config: DashboardConfig): SessionLimits => ({
+  get sessionIdleMinutes() {
+    return config.portal.linkSeconds / 60;
+  },
+  get sessionMaxHours() {
+    return config.sessionMaxHours;
+  },
+  get maxSessions() {
+    return config.maxSessions;
+  },
+  get maxSessionsPerIdentity() {
+    return config.maxSessionsPerIdentity;
+  },
+});
 
 /** Every thread measures itself; the upstreams are the same for all threads, so one of them is enough. */
 function registerSampler(

@@ -5,26 +5,32 @@ import type { Clock, Random } from '../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../src/plugin/request.ts';
 import { networkOf } from '../../src/runtime/network-address.ts';
 
+/** What a visitor of the portal may do: as the owner of the project, or look only. */
+export const PORTAL_ROLES = ['owner', 'viewer'] as const;
+export type PortalRole = (typeof PORTAL_ROLES)[number];
+
 /** A logged-in user. */
 export type Identity =
   /** `name` null: whoever has the operator token. */
   | { readonly role: 'operator'; readonly name: string | null }
   /** Sees what an operator sees, and changes nothing. */
   | { readonly role: 'viewer'; readonly name: string }
-  /** May see and change only one project. */
-  | { readonly role: 'project'; readonly projectId: string };
+  /** May see and change only one project. `portal`: came by a link of the operator, without a log-in. */
+  | { readonly role: 'project'; readonly projectId: string; readonly portal?: PortalRole };
 
 export interface Session {
   readonly identity: Identity;
   /** CSRF token: every request with changes repeats it in a header; other sites cannot know it. */
   readonly csrfToken: string;
+  /** Of its identity, when it was opened; see `Standings`. */
+  readonly standing: string | null;
   /** Aborts when the session ends, for streamed answers. */
   readonly ended: AbortSignal;
 }
 
 export interface Sessions {
   /**
-   * `token` is for the cookie and is not stored. The session ends when the standing of its identity differs from `standing`, which must be
+   * `token` is for the browser and is not stored. The session ends when the standing of its identity differs from `standing`, which must be
    * read before the secret is checked.
    */
   open(identity: Identity, standing: string | null): { readonly token: string; readonly session: Session };
@@ -35,7 +41,7 @@ export interface Sessions {
   count(): number;
 }
 
-interface SessionLimits {
+export interface SessionLimits {
   readonly sessionIdleMinutes: number;
   readonly sessionMaxHours: number;
   readonly maxSessions: number;
@@ -56,7 +62,8 @@ const HOUR_MS = 3_600_000;
 
 /** Name of an identity in the audit log and in checks of rights. */
 export function identityName(identity: Identity): string {
-  if (identity.role === 'project') return `project:${identity.projectId}`;
+  if (identity.role === 'project')
+    return `${identity.portal === undefined ? 'project' : 'portal'}:${identity.projectId}`;
   return identity.name === null ? 'operator' : `operator:${identity.name}`;
 }
 
@@ -99,6 +106,7 @@ export function createSessions(
       name,
       key: tokenHash(token),
       csrfToken: make(),
+      standing,
       ended: ended.signal,
       endsMs: clock.monotonic() + limits.sessionMaxHours * HOUR_MS,
       idleMs: idleUntil(),
@@ -169,12 +177,21 @@ export interface Guard {
 }
 
 const CSRF_HEADER = 'x-csrf-token';
+/**
+ * The session of the portal. Browsers keep no cookie for a page in a frame of another site, or ask first; a header works everywhere, no other
+ * site can send it, and the cookie of somebody who is also logged in plays no part in the frame.
+ */
+const PORTAL_HEADER = 'x-portal-session';
+
+const isOfPortal = ({ identity }: Session): boolean => identity.role === 'project' && identity.portal !== undefined;
 
 export function createGuard(sessions: Sessions): Guard {
-  const enter = (request: AnyRequest): Session => {
-    const token = readCookie(request.headers['cookie']);
+  const enter = ({ headers }: AnyRequest): Session => {
+    const given = headers[PORTAL_HEADER];
+    const token = typeof given === 'string' ? given : readCookie(headers['cookie']);
     const session = token === null ? null : sessions.find(token);
-    if (session === null) throw new RequestError(401, 'Log in first');
+    // Neither kind of session works in the place of the other.
+    if (session === null || isOfPortal(session) !== (given !== undefined)) throw new RequestError(401, 'Log in first');
     return session;
   };
   const confirm = (request: AnyRequest): Session => {
@@ -189,10 +206,19 @@ export function createGuard(sessions: Sessions): Guard {
     confirm,
     change(request) {
       const session = confirm(request);
-      if (session.identity.role === 'viewer') throw new RequestError(403, 'Viewers may change nothing');
+      if (!mayChange(session)) throw new RequestError(403, 'Viewers may change nothing');
       return session;
     },
   };
+}
+
+/** Whether the session may change something, and see secrets with which somebody could act for a project. */
+export const mayChange = ({ identity }: Pick<Session, 'identity'>): boolean =>
+  identity.role !== 'viewer' && !(identity.role === 'project' && identity.portal === 'viewer');
+
+/** Throws 403 in the portal: whoever sent the visitor there ends the session. */
+export function demandLogIn(session: Session): void {
+  if (isOfPortal(session)) throw new RequestError(403, 'The portal has no log-in');
 }
 
 /** Throws 403 for project owners. Viewers pass: whatever changes something has refused them before. */

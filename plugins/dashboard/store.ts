@@ -11,7 +11,7 @@ export interface AuditRow {
   seq: number;
   /** Unix milliseconds. */
   at: number;
-  /** `operator`, `operator:<name>`, `project:<id>`, `command line` or `nobody`. */
+  /** `operator`, `operator:<name>`, `project:<id>`, `portal:<id>`, `command line` or `nobody`. */
   actor: string;
   address: string;
   /** Area and verb, such as `keys.revoke`. */
@@ -50,7 +50,7 @@ interface NamedOperatorRow {
 }
 
 interface SessionEndsRow {
-  /** `operator`, `operator:<name>`, `project:<id>`, or `*` for all. */
+  /** `operator`, `operator:<name>`, `project:<id>`, `portal:<id>`, or `*` for all. */
   name: string;
   times: number;
 }
@@ -292,8 +292,18 @@ export function createProjectSecrets(store: Store, clock: Clock, random: Random)
   };
 }
 
-export async function dropSecret(tx: StoreTx, projectId: string): Promise<void> {
+/** Nobody logs in to a project that is deleted, and the sessions of its portal, which have no secret, end too. */
+export async function endAccess(tx: StoreTx, projectId: string): Promise<void> {
   await tables(tx.db).deleteFrom('dashboard_secrets').where('project_id', '=', projectId).execute();
+  await countEnd(tx, `${PORTAL}${projectId}`);
+}
+
+async function countEnd(tx: StoreTx, name: string): Promise<void> {
+  await tables(tx.db)
+    .insertInto('dashboard_session_ends')
+    .values({ name, times: 1 })
+    .onConflict((on) => on.column('name').doUpdateSet({ times: sql<number>`dashboard_session_ends.times + 1` }))
+    .execute();
 }
 
 /** Name for all identities. */
@@ -305,8 +315,8 @@ export const EVERYBODY = '*';
  */
 export interface Standings {
   /**
-   * By name of the identity: `operator`, `operator:<name>`, `project:<id>`. No entry: it can no longer log in. `ends`: as they were when a log-in
-   * began that does not say at once whose it is.
+   * By name of the identity: `operator`, `operator:<name>`, `project:<id>`, `portal:<id>`. No entry: it can no longer log in. `ends`: as they were
+   * when a log-in began that does not say at once whose it is.
    */
   read(names: readonly string[], ends?: SessionEnds): Promise<ReadonlyMap<string, string>>;
   /** How often the sessions of each identity, and those of all, have been ended so far. */
@@ -319,6 +329,7 @@ export interface Standings {
 export type SessionEnds = ReadonlyMap<string, number>;
 
 const PROJECT = 'project:';
+const PORTAL = 'portal:';
 const OPERATOR = 'operator:';
 
 interface LogInWays {
@@ -351,12 +362,15 @@ export function createStandings(store: Store, { isTokenConfigured, hasProvider }
         .where(inList(store.dialect, 'name', after(OPERATOR)))
         .execute();
       const operator = await db.selectFrom('dashboard_operator').select('hash').executeTakeFirst();
-      const ends = given ?? (await readEnds([...names, EVERYBODY]));
+      const portals = after(PORTAL);
+      const ends = given ?? (await readEnds([...names, ...portals.map((id) => `${PROJECT}${id}`), EVERYBODY]));
       const endsOf = (name: string): number => ends.get(name) ?? 0;
       const proofs = new Map(secrets.map(({ project_id, hash }) => [`${PROJECT}${project_id}`, hexOf(hash)]));
       for (const { name, hash } of named) proofs.set(`${OPERATOR}${name}`, hexOf(hash));
       if (hasProvider)
         for (const name of after(OPERATOR)) if (/[@:]/.test(name)) proofs.set(`${OPERATOR}${name}`, 'provider');
+      // The owner ends all sessions of the project, also these.
+      for (const id of portals) proofs.set(`${PORTAL}${id}`, `portal.${endsOf(`${PROJECT}${id}`)}`);
       if (isTokenConfigured) proofs.set('operator', 'configured');
       else if (operator !== undefined) proofs.set('operator', hexOf(operator.hash));
       return new Map(
@@ -367,13 +381,7 @@ export function createStandings(store: Store, { isTokenConfigured, hasProvider }
       );
     },
     async endSessions(name) {
-      await store.write((tx) =>
-        tables(tx.db)
-          .insertInto('dashboard_session_ends')
-          .values({ name, times: 1 })
-          .onConflict((on) => on.column('name').doUpdateSet({ times: sql<number>`dashboard_session_ends.times + 1` }))
-          .execute(),
-      );
+      await store.write((tx) => countEnd(tx, name));
     },
   };
 }

@@ -306,6 +306,8 @@ export interface Route {
   readonly auth: 'none' | 'key' | 'optional-key' | 'admin';
   /** Name of the cookie whose session the handler demands, for the documents. */
   readonly session?: string;
+  /** The handler demands the token of an operator as `Authorization: Bearer`; for the documents. */
+  readonly operatorToken?: boolean;
   readonly errors: ErrorShape;
   readonly price?: Price;
   /** Name of the permission that the key needs; absent: that of the product of its price; null: none, any key may call it. */

@@ -99,10 +99,12 @@ const operatorRoutes = [
   '/v0/admin/sinks',
 ].map((path) => `GET ${path}`);
 const posted = ['pause', 'resume'].map((act) => `POST /v0/admin/sinks/:name/${act}`);
+const portal = ['POST', 'DELETE'].map((method) => `${method} /v0/admin/projects/:project/portal`);
 const routes = [
   ...merged.routes.map(({ method, path }) => `${method} ${path}`),
   ...operatorRoutes,
   ...posted,
+  ...portal,
   'POST /',
 ];
 /** Parameters have other names on the pages, or stand for a value. */

@@ -55,6 +55,8 @@ export class ApiError extends Error {
   }
 }
 
+/** Of the portal, see portal.ts; empty: not opened yet; null: this is not the portal, and the session is in a cookie. */
+let portalSession: string | null = null;
 let csrfToken = '';
 /** Number of log-ins on this page. */
 let logins = 0;
@@ -71,8 +73,9 @@ async function send(method: string, path: string, body: unknown): Promise<Respon
   try {
     const response = await fetch(BASE + path, {
       method,
-      credentials: 'same-origin',
+      credentials: portalSession === null ? 'same-origin' : 'omit',
       headers: {
+        ...(portalSession === null || portalSession === '' ? {} : { 'X-Portal-Session': portalSession }),
         ...(method === 'GET' ? {} : { 'X-CSRF-Token': csrfToken }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       },
@@ -108,22 +111,43 @@ async function read<T>(response: Response, reviver?: Reviver): Promise<T> {
 }
 
 /**
- * A call of this session. When the session has ended, the user logs in over the page and the call is made again, so that no form is lost.
+ * The answer to a call of this session. When the session has ended, the user logs in over the page and the call is made again, so that no form
+ * is lost.
  */
-async function call<T>(method: string, path: string, body?: unknown, reviver?: Reviver): Promise<T> {
+async function answer(method: string, path: string, body?: unknown): Promise<Response> {
   const loginsBefore = logins;
   const response = await send(method, path, body);
-  if (response.status !== 401) return read<T>(response, reviver);
+  if (response.status !== 401) return response;
   // What was asked before the last log-in says nothing about this session.
   if (logins === loginsBefore) await askLogin();
-  return read<T>(await send(method, path, body), reviver);
+  return await send(method, path, body);
+}
+
+async function call<T>(method: string, path: string, body?: unknown, reviver?: Reviver): Promise<T> {
+  return await read<T>(await answer(method, path, body), reviver);
 }
 
 export const get = <T>(path: string): Promise<T> => call('GET', path);
+/** What is not JSON. */
+export async function getText(path: string): Promise<string> {
+  const response = await answer('GET', path);
+  return response.ok ? await response.text() : await read<never>(response);
+}
 export const post = <T>(path: string, body: unknown = {}): Promise<T> => call('POST', path, body);
 export const patch = <T>(path: string, body: unknown): Promise<T> => call('PATCH', path, body);
 export const remove = <T>(path: string): Promise<T> => call('DELETE', path);
 export const put = <T>(path: string, body: unknown): Promise<T> => call('PUT', path, body);
+
+/** From now on calls are made with this session of the portal, and with no cookie of the browser. */
+export function callAsPortal(session: string): void {
+  portalSession = session;
+}
+
+/** The session that a link opens; null: it has expired or was opened before. */
+export async function openLink(token: string): Promise<string | null> {
+  const response = await send('POST', '/portal', { token });
+  return response.status === 401 ? null : (await read<{ readonly session: string }>(response)).session;
+}
 
 /** The logged-in user, or null. */
 export async function session(): Promise<Who | null> {
@@ -177,18 +201,18 @@ export interface PicturedAnswer<T> {
 export const lookUp = <T>(project: string, wanted: object): Promise<PicturedAnswer<T>> =>
   call('POST', `/projects/${project}/look-up`, wanted, exactIntegers);
 
-/** Where the daemon serves the picture behind a URI; null without a proof. */
+/** Where the daemon serves the picture behind a URI; null without a proof, and in the portal: pictures are loaded with a cookie or not at all. */
 export function pictureAddress(
   uri: string | null | undefined,
   proofs: PicturedAnswer<unknown>['pictures'],
 ): string | null {
   const proof = uri ? proofs[uri] : undefined;
-  return uri && proof !== undefined ? `${BASE}/picture?${new URLSearchParams({ uri, proof })}` : null;
+  return uri && proof !== undefined && portalSession === null
+    ? `${BASE}/picture?${new URLSearchParams({ uri, proof })}`
+    : null;
 }
 
 export const liveAddress = `${BASE}/live`;
-export const csvAddress = (project: string, from: string, to: string): string =>
-  `${BASE}/projects/${project}/usage.csv?from=${from}&to=${to}`;
 
 export interface Usage {
   readonly cycle: {

@@ -22,6 +22,7 @@ import { amount, capital, dollars, foreign, middle, number, units } from './form
 import { Image } from './icons.tsx';
 import { go, href, useWorld } from './place.ts';
 import { Plot } from './plot.tsx';
+import { isPortal } from './portal.ts';
 import { TransactionPage, WhatItDid } from './transaction.tsx';
 import {
   AddressLink,
@@ -156,7 +157,7 @@ function Picture({
       ) : (
         <>
           <Image size={size === 'small' ? 14 : 28} aria-hidden />
-          {size === 'large' && <span class="small">No picture</span>}
+          {size === 'large' && <span class="small">{isPortal ? 'Not shown here' : 'No picture'}</span>}
         </>
       )}
     </span>

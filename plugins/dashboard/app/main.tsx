@@ -2,6 +2,7 @@ import { type ComponentChildren, render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from '../../../src/lib/coded-error.ts';
 import {
+  ApiError,
   endSessions,
   get,
   type Login,
@@ -50,6 +51,7 @@ import { OverviewPage, ProjectOverviewPage } from './overview.tsx';
 import { Palette, type PaletteCommand, usePalette } from './palette.tsx';
 import { go, href, type Place, usePlace, useWorld, type World, WorldContext } from './place.ts';
 import { PlaygroundPage } from './playground.tsx';
+import { isPortal, visitor } from './portal.ts';
 import { KeysPage, ProjectsPage } from './projects.tsx';
 import { RequestPage } from './request.tsx';
 import { ShadowPage } from './shadow.tsx';
@@ -116,19 +118,15 @@ type Theme = 'system' | 'light' | 'dark';
 const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
 const THEME_ICONS = { system: Monitor, light: Sun, dark: Moon } as const;
 
+/** In the portal it is that of the page around it, by the address. */
 function readTheme(): Theme {
-  const kept = localStorage.getItem('theme');
+  const kept = isPortal ? new URLSearchParams(location.search).get('theme') : localStorage.getItem('theme');
   return THEMES.find((theme) => theme === kept) ?? 'system';
 }
 
 function applyTheme(theme: Theme): void {
-  if (theme === 'system') {
-    localStorage.removeItem('theme');
-    delete document.documentElement.dataset['theme'];
-  } else {
-    localStorage.setItem('theme', theme);
-    document.documentElement.dataset['theme'] = theme;
-  }
+  if (theme === 'system') delete document.documentElement.dataset['theme'];
+  else document.documentElement.dataset['theme'] = theme;
   // Plots are painted, and must be painted again.
   dispatchEvent(new Event('themechange'));
 }
@@ -141,6 +139,8 @@ function ThemeSwitch() {
       label={`Theme: ${theme}. Change to ${next}`}
       icon={THEME_ICONS[theme]}
       onClick={() => {
+        if (next === 'system') localStorage.removeItem('theme');
+        else localStorage.setItem('theme', next);
         applyTheme(next);
         setTheme(next);
       }}
@@ -241,6 +241,20 @@ function LoginPage({ onDone }: { onDone: (who: Who) => void }) {
         <LoginForm onDone={onDone} first="operator" />
       </Card>
       <ThemeSwitch />
+    </main>
+  );
+}
+
+/** The portal without a session: only a new link helps, which the page around it asks for. */
+function PortalEnded() {
+  return (
+    <main class="login" id="main" tabIndex={-1}>
+      <Card>
+        <h1>This page has ended</h1>
+        <p class="soft">
+          Its link works once and for a short time, and a session that nobody uses ends. Load the page again.
+        </p>
+      </Card>
     </main>
   );
 }
@@ -400,7 +414,7 @@ function Drawer({ onClose, children }: { onClose: () => void; children: Componen
   return (
     <dialog ref={element} class="drawer" aria-label="Navigation" onClose={onClose}>
       <header>
-        <Brand />
+        {isPortal ? <span /> : <Brand />}
         <IconButton label="Close the navigation" icon={X} onClick={onClose} />
       </header>
       {children}
@@ -464,9 +478,9 @@ function Missing() {
   );
 }
 
-/** The project of the address, else the one before, else the first. */
+/** The project of the address, else the one before, else the first; the portal has one, and may not be allowed to keep anything. */
 function chosenProject(projects: ProjectsAnswer['projects'], path: readonly string[]) {
-  const named = path[0] === 'p' ? path[1] : sessionStorage.getItem('project');
+  const named = path[0] === 'p' ? path[1] : isPortal ? null : sessionStorage.getItem('project');
   return projects.find(({ id }) => id === named) ?? projects[0] ?? null;
 }
 
@@ -492,7 +506,7 @@ function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
   const [finds, setFinds] = usePalette();
   const project = data === null ? null : chosenProject(data.projects, place.path);
   useEffect(() => {
-    if (project !== null) sessionStorage.setItem('project', project.id);
+    if (project !== null && !isPortal) sessionStorage.setItem('project', project.id);
   }, [project?.id]);
   // Addresses without a project are those of the current one.
   useEffect(() => {
@@ -536,18 +550,21 @@ function Shell({ who, onEnd }: { who: Who; onEnd: () => void }) {
       </a>
       <header class="top">
         <IconButton label="Open the navigation" icon={MenuIcon} onClick={() => setOpen(true)} />
-        <Brand />
-        <Account onEnd={onEnd} onFind={() => setFinds(true)} />
+        {/* The page around the portal has its own name and account. */}
+        {isPortal ? <span class="brand">{project?.name}</span> : <Brand />}
+        {!isPortal && <Account onEnd={onEnd} onFind={() => setFinds(true)} />}
       </header>
       <aside class="side" aria-label="Sidebar">
-        <Brand />
+        {!isPortal && <Brand />}
         <Navigation place={place} />
-        <footer>
-          <Account onEnd={onEnd} onFind={() => setFinds(true)} />
-          <p class="soft small">
-            <a href="/docs/guide">Guide</a> · Version {who.version}
-          </p>
-        </footer>
+        {!isPortal && (
+          <footer>
+            <Account onEnd={onEnd} onFind={() => setFinds(true)} />
+            <p class="soft small">
+              <a href="/docs/guide">Guide</a> · Version {who.version}
+            </p>
+          </footer>
+        )}
       </aside>
       {isOpen && (
         <Drawer onClose={() => setOpen(false)}>
@@ -577,7 +594,7 @@ function Root() {
   const begin = async () => {
     setFailed(null);
     try {
-      setWho(await session());
+      setWho(await (isPortal ? visitor() : session()));
     } catch (error) {
       setFailed(messageOf(error));
     }
@@ -585,6 +602,11 @@ function Root() {
   useEffect(() => {
     // Calls that find the session ended wait for one log-in together.
     const ask = () => {
+      // Nobody can log in here.
+      if (isPortal) {
+        setWho(null);
+        return Promise.reject(new ApiError(401, 'The session has ended'));
+      }
       pending.current ??= new Promise<void>((resolve) => {
         setAsking({
           done() {
@@ -614,7 +636,7 @@ function Root() {
           </Notice>
         </main>
       )}
-      {who === null && <LoginPage onDone={setWho} />}
+      {who === null && (isPortal ? <PortalEnded /> : <LoginPage onDone={setWho} />)}
       {who !== null && who !== undefined && <Shell who={who} onEnd={() => setWho(null)} />}
       {asking !== null && who !== null && (
         <Dialog title="Log in again" onClose={() => {}} stays>

@@ -464,8 +464,8 @@ export function AuditPage() {
 type Names = ReadonlyMap<string, string>;
 
 function actorOf(actor: string, names: Names): string {
-  const id = /^project:(.*)$/.exec(actor)?.[1];
-  if (id !== undefined) return `owner of ${names.get(id) ?? id}`;
+  const [, kind, id = ''] = /^(project|portal):(.*)$/.exec(actor) ?? [];
+  if (kind !== undefined) return `${kind === 'portal' ? 'portal' : 'owner'} of ${names.get(id) ?? id}`;
   return actor === 'nobody' ? 'unknown' : actor;
 }
 
@@ -499,6 +499,8 @@ const WORDS: Readonly<Record<string, string>> = {
   'keys.create': 'Created a key',
   'keys.revoke': 'Revoked a key',
   'keys.limit': 'Changed the limits of a key',
+  'portal.link': 'Made a link to the portal',
+  'portal.end': 'Ended the sessions of the portal',
   'operator.renew-token': 'Renewed the operator token',
   'operators.create': 'Created an operator',
   'operators.delete': 'Deleted an operator',

@@ -22,6 +22,7 @@ import { bytes, capital, day, duration, number, short, span } from './format.ts'
 import { colorsOf, familyPerMinute, type Grid, gridOf, labelsOf, perMinute } from './grid.ts';
 import { go, href, useWorld } from './place.ts';
 import { type Line, Plot, Spark } from './plot.tsx';
+import { isPortal } from './portal.ts';
 import { troublesOf } from './trouble.ts';
 import { Badge, Button, Card, Empty, Head, Notice, Segments, Show, Stat, Table, useLoad } from './ui.tsx';
 import { RequestTable, UsagePlot } from './usage.tsx';
@@ -496,7 +497,7 @@ export function ProjectOverviewPage({ project }: { project: Project }) {
   return (
     <>
       <Head title="Overview" note={`${project.name}, plan ${project.plan}`} />
-      {hasWebhooks && <FirstSteps project={project} />}
+      {hasWebhooks && !isPortal && <FirstSteps project={project} />}
       <Show of={usage} lines={2}>
         {({ cycle }) => (
           <>

@@ -65,7 +65,10 @@ export interface World {
 export const WorldContext = createContext<World | null>(null);
 
 /** Whether this session may change something; the daemon refuses it otherwise. */
-export const useMayChange = (): boolean => useContext(WorldContext)?.who.role !== 'viewer';
+export const useMayChange = (): boolean => {
+  const who = useContext(WorldContext)?.who;
+  return who?.role !== 'viewer' && who?.portal !== 'viewer';
+};
 
 export function useWorld(): World {
   const world = useContext(WorldContext);

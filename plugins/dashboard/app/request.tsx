@@ -1,6 +1,7 @@
 import { get, type KeptRequest, type Key, type Project } from './api.ts';
 import { bytes, duration, short, utc } from './format.ts';
 import { href } from './place.ts';
+import { isPortal } from './portal.ts';
 import { Badge, Card, Code, Head, Id, Show, Stat, useLoad } from './ui.tsx';
 import { keyNameOf, requestStatusOf, toneOf } from './usage.tsx';
 
@@ -50,9 +51,11 @@ function Detail({ request, keys }: { request: KeptRequest; keys: readonly Key[] 
           ))}
           <p>
             {reason}{' '}
-            <a href="/docs" target="_blank" rel="noreferrer">
-              Reference of the API
-            </a>
+            {!isPortal && (
+              <a href="/docs" target="_blank" rel="noreferrer">
+                Reference of the API
+              </a>
+            )}
           </p>
         </Card>
       )}

@@ -484,9 +484,14 @@ function saveCsv<T>(name: string, columns: readonly Column<T>[], rows: readonly 
     ...rows.map((row) => shown.map(({ value }) => value?.(row) ?? null)),
   ];
   const text = lines.map((line) => line.map(csvCell).join(',')).join('\r\n');
+  saveText(`${name}.csv`, `${text}\r\n`);
+}
+
+/** Saves a file. */
+export function saveText(name: string, text: string): void {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([`${text}\r\n`], { type: 'text/csv' }));
-  link.download = `${name}.csv`;
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
+  link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
 }

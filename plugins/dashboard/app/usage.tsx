@@ -2,8 +2,8 @@ import { useMemo, useState } from 'preact/hooks';
 import {
   type AnsweredRequest,
   type BudgetUse,
-  csvAddress,
   get,
+  getText,
   type Key,
   type Project,
   type Usage,
@@ -13,7 +13,22 @@ import { bytes, day, duration, number, short, utc } from './format.ts';
 import { Download } from './icons.tsx';
 import { href } from './place.ts';
 import { type Line, Plot } from './plot.tsx';
-import { Badge, breakable, Card, Empty, Head, Id, SelectField, Show, Stat, Table, TextField, useLoad } from './ui.tsx';
+import {
+  Badge,
+  Button,
+  breakable,
+  Card,
+  Empty,
+  Head,
+  Id,
+  SelectField,
+  Show,
+  Stat,
+  saveText,
+  Table,
+  TextField,
+  useLoad,
+} from './ui.tsx';
 
 const PRODUCT_NAMES: Readonly<Record<string, string>> = {
   rpc: 'JSON-RPC',
@@ -80,10 +95,15 @@ export function UsagePage({ project }: { project: Project }) {
           onValue={setProduct}
         />
         {isRange && (
-          <a class="button plain" href={csvAddress(project.id, from, to)} download="">
-            <Download size={16} aria-hidden />
+          <Button
+            icon={Download}
+            onClick={async () => {
+              const path = `/projects/${project.id}/usage.csv?from=${from}&to=${to}`;
+              saveText(`usage-${from}-${to}.csv`, await getText(path));
+            }}
+          >
             Download CSV
-          </a>
+          </Button>
         )}
       </div>
       <Show of={usage} lines={6}>

@@ -3,6 +3,7 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import {
   actorOf,
+  demandLogIn,
   type Identity,
   identityName,
   type LoginBrake,
@@ -18,6 +19,9 @@ const sessionReply = Type.Object({
   role: Type.Union([Type.Literal('operator'), Type.Literal('viewer'), Type.Literal('project')]),
   name: Type.Union([Type.String(), Type.Null()], { description: 'of an operator with a token of its own' }),
   projectId: Type.Union([Type.String(), Type.Null()]),
+  portal: Type.Union([Type.Literal('owner'), Type.Literal('viewer'), Type.Null()], {
+    description: 'what a visitor of the portal may do; null: logged in',
+  }),
   csrfToken: Type.String(),
   version: Type.String(),
 });
@@ -40,21 +44,46 @@ export function loginRoutes(context: PageContext, brake: LoginBrake): readonly R
 
 function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session): Who {
   const projectId = identity.role === 'project' ? identity.projectId : null;
+  const portal = identity.role === 'project' ? (identity.portal ?? null) : null;
   const name = identity.role === 'project' ? null : identity.name;
-  return { role: identity.role, name, projectId, csrfToken, version: daemon.version };
+  return { role: identity.role, name, projectId, portal, csrfToken, version: daemon.version };
+}
+
+/** Whose token it is; null: nobody's. */
+export async function operatorOf(
+  { config, operators, operatorToken }: PageContext,
+  token: string,
+): Promise<Identity | null> {
+  const { operatorToken: configured } = config;
+  const isRight = configured === null ? await operatorToken.isRight(token) : sameText(token, configured);
+  if (isRight) return { role: 'operator', name: null };
+  const named = await operators.find(token);
+  return named === null ? null : { role: named.role, name: named.name };
+}
+
+/**
+ * Answers a wrong token, secret or link. A valid one always succeeds, whatever others send from the same address: only wrong ones are counted,
+ * delayed and refused. Throws 401, 429.
+ */
+export async function refuseLogIn(
+  { audit }: PageContext,
+  brake: LoginBrake,
+  { remoteAddress, target, message }: Readonly<Record<'remoteAddress' | 'target' | 'message', string>>,
+): Promise<never> {
+  const waitS = brake.waitS(remoteAddress);
+  brake.failed(remoteAddress);
+  if (waitS > 0) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: waitS });
+  await brake.pause();
+  const entry = { actor: 'nobody', address: remoteAddress, action: 'session.refused', target };
+  await audit.record(entry, () => Promise.resolve());
+  throw new RequestError(401, message);
 }
 
 function loginRoute(context: PageContext, brake: LoginBrake): Route {
-  const { audit, config, isSecure, operators, operatorToken, pace, secrets, sessions, standings } = context;
+  const { audit, isSecure, operators, pace, secrets, sessions, standings } = context;
 
   async function identify(body: Login): Promise<Identity | null> {
-    if ('token' in body) {
-      const { operatorToken: configured } = config;
-      const isRight = configured === null ? await operatorToken.isRight(body.token) : sameText(body.token, configured);
-      if (isRight) return { role: 'operator', name: null };
-      const named = await operators.find(body.token);
-      return named === null ? null : { role: named.role, name: named.name };
-    }
+    if ('token' in body) return await operatorOf(context, body.token);
     const isRight = await secrets.isRight(body.project, body.secret);
     return isRight ? { role: 'project', projectId: body.project } : null;
   }
@@ -77,16 +106,8 @@ function loginRoute(context: PageContext, brake: LoginBrake): Route {
       const target = await targetOf(body);
       const standing = (await standings.read([target])).get(target) ?? null;
       const identity = await identify(body);
-      // A valid login always succeeds, whatever others send from the same address: only wrong ones are counted, delayed and refused.
-      if (identity === null) {
-        const waitS = brake.waitS(remoteAddress);
-        brake.failed(remoteAddress);
-        if (waitS > 0) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: waitS });
-        await brake.pause();
-        const entry = { actor: 'nobody', address: remoteAddress, action: 'session.refused', target };
-        await audit.record(entry, () => Promise.resolve());
-        throw new RequestError(401, 'Wrong token or secret');
-      }
+      if (identity === null)
+        return await refuseLogIn(context, brake, { remoteAddress, target, message: 'Wrong token or secret' });
       pace(identity);
       // Ends the previous session of this browser.
       sessions.close(readCookie(headers['cookie']) ?? '');
@@ -110,6 +131,7 @@ function logoutRoute(context: PageContext): Route {
     replies: { 200: Type.Object({}), ...REFUSALS },
     async handler(request) {
       const session = guard.confirm(request);
+      demandLogIn(session);
       sessions.close(readCookie(request.headers['cookie']) ?? '');
       const actor = actorOf(session);
       const entry = { actor, address: request.remoteAddress, action: 'session.close', target: actor };
@@ -131,6 +153,7 @@ function endRoute(context: PageContext): Route {
     replies: { 200: Type.Object({}), ...REFUSALS },
     async handler(request) {
       const session = guard.confirm(request);
+      demandLogIn(session);
       const { identity } = session;
       const name = identity.role === 'operator' ? EVERYBODY : identityName(identity);
       const action = { action: 'sessions.end', target: name };

@@ -4,16 +4,18 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
 import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/plugin/plugin.ts';
-import { DASHBOARD_ERRORS } from '../config.ts';
+import { DASHBOARD_ERRORS, type DashboardConfig } from '../config.ts';
 import { OPEN_ROUTE } from './common.ts';
+import { PORTAL_PAGE } from './portal.ts';
 
 const BUILT = fileURLToPath(new URL('../pages/', import.meta.url));
 const BUILDER = new URL('../app/build.mjs', import.meta.url);
 
+const POLICY =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'";
 /** No external resources, nothing inline, no frames. */
 const HEADERS: Readonly<Record<string, string>> = {
-  'Content-Security-Policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  'Content-Security-Policy': `${POLICY}; frame-ancestors 'none'`,
   'Referrer-Policy': 'no-referrer',
   'X-Frame-Options': 'DENY',
   'Cross-Origin-Opener-Policy': 'same-origin',
@@ -21,8 +23,20 @@ const HEADERS: Readonly<Record<string, string>> = {
   'Cache-Control': 'no-cache',
 };
 
+/** Those of the portal, which the pages of these origins may embed. */
+function portalHeaders(origins: readonly string[]): Readonly<Record<string, string>> {
+  const { 'X-Frame-Options': frames, ...others } = HEADERS;
+  // A browser that asks whether its copy is the newest one keeps old headers.
+  const headers = { ...others, 'Cache-Control': 'no-store' };
+  if (origins.length === 0) return { ...headers, 'X-Frame-Options': frames as string };
+  return { ...headers, 'Content-Security-Policy': `${POLICY}; frame-ancestors ${origins.join(' ')}` };
+}
+
 /** The files of the pages. They contain no secrets and are served without a login. */
-export function pageRoutes(files: () => Promise<ReadonlyMap<string, PageFile>>): readonly Route[] {
+export function pageRoutes(
+  files: () => Promise<ReadonlyMap<string, PageFile>>,
+  { portal }: Pick<DashboardConfig, 'portal'>,
+): readonly Route[] {
   const serve = async (name: string, match: string | string[] | undefined): Promise<Reply> => {
     const file = (await files()).get(name);
     if (file === undefined) throw new RequestError(404, 'invalid path');
@@ -38,6 +52,19 @@ export function pageRoutes(files: () => Promise<ReadonlyMap<string, PageFile>>):
       summary: 'The dashboard',
       replies: { 200: Type.String({ contentMediaType: 'text/html' }) },
       handler: ({ headers }) => serve('index.html', headers['if-none-match']),
+    }),
+    defineRoute({
+      ...common,
+      path: PORTAL_PAGE,
+      summary: 'The portal: the pages of one project, for a frame',
+      query: Type.Object({
+        theme: Type.Optional(Type.String({ maxLength: 16, description: 'light or dark; else as the browser has it' })),
+      }),
+      replies: { 200: Type.String({ contentMediaType: 'text/html' }) },
+      async handler() {
+        const { bytes, contentType } = (await files()).get('index.html') as PageFile;
+        return { status: 200, headers: portalHeaders(portal.origins), bytes, contentType };
+      },
     }),
     defineRoute({
       ...common,

@@ -3,7 +3,7 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { KeyLimitsChange, KeyView, UsageDay } from '../../../src/ports/access.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
-import { demandOperator, demandOwnProject, identityName } from '../sessions.ts';
+import { demandOperator, demandOwnProject, identityName, mayChange } from '../sessions.ts';
 import {
   API,
   audited,
@@ -562,7 +562,7 @@ export function endpointRoutes(context: PageContext): readonly Route[] {
         const state = method === 'PATCH' && typeof isActive === 'boolean' ? ` ${isActive ? 'on' : 'off'}` : '';
         const action = { action: `${name}.${method.toLowerCase()}`, target: `${projectId}: ${path}${state}` };
         const { status, text } = isRead ? await call() : await audited(context, request, session, action, call);
-        if (session.identity.role === 'viewer' && text !== '') return json(withoutSecrets(JSON.parse(text)), status);
+        if (!mayChange(session) && text !== '') return json(withoutSecrets(JSON.parse(text)), status);
         return { status, json: new JsonText(text === '' ? 'null' : text) };
       },
     }),

@@ -20,6 +20,7 @@ const KEY_SCHEMES = {
   keyInQuery: { type: 'apiKey', in: 'query', name: 'api-key', description: 'API key in the query' },
   keyInHeader: { type: 'apiKey', in: 'header', name: 'X-Api-Key', description: 'API key in a header' },
   keyAsBearer: { type: 'http', scheme: 'bearer', description: 'API key as a bearer token' },
+  operatorToken: { type: 'http', scheme: 'bearer', description: 'Token of an operator' },
 };
 export const DESCRIPTION = `Data service for Solana: JSON-RPC, wallet and token data, compressed accounts and webhooks.
 
@@ -188,16 +189,17 @@ function operation(route: Route): object {
   };
 }
 
-function securityOf({ auth, session }: Route): readonly object[] {
+function securityOf({ auth, session, operatorToken }: Route): readonly object[] {
   if (session !== undefined) return [{ [`session-${session}`]: [] }];
+  if (operatorToken === true) return [{ operatorToken: [] }];
   if (auth === 'key') return KEY_SECURITY;
   return auth === 'optional-key' ? [...KEY_SECURITY, {}] : [];
 }
 
 /** Description of the route, who may call it, and its price. */
-function descriptionOf({ description, auth, session, price, permission }: Route): string {
+function descriptionOf({ description, auth, session, operatorToken, price, permission }: Route): string {
   const facts = [
-    ACCESS[session === undefined ? auth : 'session'],
+    ACCESS[session !== undefined ? 'session' : operatorToken === true ? 'operator' : auth],
     ...(permission == null ? [] : [`The key needs the permission \`${permission}\`.`]),
     ...(price === undefined ? [] : [priceText(price)]),
   ];
@@ -210,6 +212,7 @@ const ACCESS = {
   'optional-key': 'A key is optional; a wrong one is refused.',
   admin: 'On the admin listener; needs no key.',
   session: 'On the admin listener; needs a session.',
+  operator: 'On the admin listener; needs the token of an operator, as `Authorization: Bearer TOKEN`.',
 } as const;
 
 export function priceText({ credits, groups, chargedStatuses = [] }: NonNullable<Route['price']>): string {
@@ -359,12 +362,14 @@ const RETRY_AFTER = {
   'Retry-After': { description: 'Seconds to wait', schema: { type: 'integer', minimum: 1 }, example: 1 },
 };
 
-function failure({ errors, auth }: Route, status: number): object {
+function failure({ errors, auth, operatorToken }: Route, status: number): object {
   const type = errors === 'text' ? 'text/plain' : 'application/json';
   const description =
     auth === 'admin' && status === 403
       ? 'The Host, the Origin or the session does not allow the call'
-      : (FAILURES[status] ?? STATUS_CODES[status] ?? 'Failure');
+      : operatorToken === true && status === 401
+        ? 'The token of an operator is missing or wrong'
+        : (FAILURES[status] ?? STATUS_CODES[status] ?? 'Failure');
   return {
     description,
     ...(RETRIED.has(status) ? { headers: RETRY_AFTER } : {}),

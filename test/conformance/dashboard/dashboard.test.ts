@@ -122,7 +122,8 @@ test('the reference names the cookie of the routes that need a session, and of n
   }
   // Those with which one logs in, and the files of the pages.
   const logIn = [`get ${API}/login`, `get ${API}/oidc`, `get ${API}/oidc/callback`, `post ${API}/login`];
-  assert.deepEqual(open.toSorted(), ['get /dashboard', 'get /dashboard/{file}', ...logIn].toSorted());
+  const portal = ['get /dashboard/portal', `post ${API}/portal`];
+  assert.deepEqual(open.toSorted(), ['get /dashboard', 'get /dashboard/{file}', ...portal, ...logIn].toSorted());
   const tag = body.tags.find(({ name }: { readonly name: string }) => name === 'Dashboard');
   assert.match(tag.description, /operators and owners of projects/);
 });

@@ -33,8 +33,10 @@ async function ends(visitor: Visitor): Promise<void> {
   assert.fail('the session goes on');
 }
 
-/** What a viewer may ask for with another method than GET: its own sessions, and what only reads. */
-const OPEN = ['login', 'logout', 'sessions/end', 'projects/:project/look-up'].map((path) => `POST ${API}/${path}`);
+/** What a viewer may ask for with another method than GET: sessions of its own, and what only reads. */
+const OPEN = ['login', 'logout', 'portal', 'sessions/end', 'projects/:project/look-up'].map(
+  (path) => `POST ${API}/${path}`,
+);
 /** A body that every route takes, as far as it gets. */
 const BODY = {
   name: 'x',

@@ -190,7 +190,7 @@ describe('what belongs to somebody else', { skip: (await chainMissing()) ?? fals
   });
 
   test('the owner of a project gets no further on the pages', async () => {
-    const logIn = ['login', 'logout', 'oidc', 'oidc/callback', 'session', 'sessions/end'];
+    const logIn = ['login', 'logout', 'oidc', 'oidc/callback', 'portal', 'session', 'sessions/end'];
     const ownWay = [...logIn, 'live'].map((name) => `${API}/${name}`);
     for (const operation of pages.filter(({ path }) => path.startsWith(API) && !ownWay.includes(path))) {
       const { method, path } = operation;

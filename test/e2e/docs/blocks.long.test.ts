@@ -22,7 +22,7 @@ const fromOf = ({ words }: Block) => words.find((word) => word.startsWith('from=
 const isRun = ({ words }: Block) =>
   !words.some((word) => NOT_RUN.includes(word)) && !words.some((word) => word.startsWith('from='));
 /** What stands in calls of `docsBlock` beside these pages. */
-const codeTests = ['readme/code', 'signup/per-call']
+const codeTests = ['dashboard/portal', 'readme/code', 'signup/per-call']
   .map((name) => readFileSync(`${root}test/e2e/${name}.long.test.ts`, 'utf8'))
   .join('\n');
 const markers = [...codeTests.matchAll(/docsBlock\((?:'([^']+)'|"([^"]+)")\)/g)].map(([, one, other]) => one ?? other!);

@@ -19,6 +19,7 @@ if (missing !== null) console.error(`SKIPPED: ${missing}`);
 const WHOLE = /^docs\/(tutorials\/|how-to\/javascript\.md$)/;
 /** An index is made, a block heard of, a change noticed: what is refused for that reason comes in a moment. */
 const TRIES = 150;
+const OPERATOR_TOKEN = 'operator-token-of-the-docs';
 
 describe('the examples of docs/', { skip: missing ?? false }, () => {
   let chain: TestChain;
@@ -34,6 +35,7 @@ describe('the examples of docs/', { skip: missing ?? false }, () => {
         follow: { startSlot: 1_000, pollMs: 20, enabled: true },
         ledger: { retain: { hours: 1 } },
         webhooks: { allowCidrs: ['127.0.0.1/32'] },
+        dashboard: { operatorToken: OPERATOR_TOKEN },
       },
     });
     receiver = await startReceiver();
@@ -49,6 +51,7 @@ describe('the examples of docs/', { skip: missing ?? false }, () => {
     again.sign(payer);
     values.set('http://127.0.0.1:8787', daemon.apiUrl).set('http://127.0.0.1:8790', daemon.adminUrl);
     values.set('http://127.0.0.1:9900', receiver.url).set('KEY', daemon.key).set('PROJECT_ID', daemon.projectId);
+    values.set('OPERATOR_TOKEN', OPERATOR_TOKEN);
     values.set('WALLET', wallet.toBase58()).set('MINT', mint.toBase58()).set('SIGNATURE', signature);
     values.set('TRANSACTION', again.serialize().toString('base64'));
     values.set('SLOT', String(await connection.getSlot()));

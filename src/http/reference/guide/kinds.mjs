@@ -19,6 +19,7 @@ export const KINDS = [
         'archive',
         'sinks',
         'dashboard',
+        'portal',
         'from-hosted',
         'clients',
         'sdks',
