@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/ports/clock.ts';
 import { sleepBy } from './sleep-by.ts';
-import { until } from './until.ts';
+import { LEAST_PAUSE_MS, until } from './until.ts';
 
 export interface ManualClock extends Clock {
   /** Moves time on and runs what became due, in order, letting promises settle between steps. */
@@ -53,12 +53,13 @@ export function createManualClock(startMs = 1_700_000_000_000, settle = settlePr
         isOver = true;
       };
       work.then(end, end);
-      await until(async () => {
+      const pass = async () => {
         await settle();
         const dueMs = Math.min(...[...timers].map((timer) => timer.dueMs));
         if (!isOver && dueMs < Number.POSITIVE_INFINITY) await advance(Math.max(0, dueMs - elapsedMs));
         return isOver;
-      }, what);
+      };
+      await until(pass, what, undefined, LEAST_PAUSE_MS);
       return await work;
     },
     async leap(ms) {

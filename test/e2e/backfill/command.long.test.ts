@@ -6,7 +6,7 @@ import { filledTo, readGaps } from '../../../src/chain/gap-records.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { cliArguments, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { eachStore } from '../../helpers/store.ts';
-import { until } from '../../helpers/until.ts';
+import { LEAST_PAUSE_MS, until } from '../../helpers/until.ts';
 import { type Bed, FEW_PLUGINS, FINALITY, makeBed } from './harness.ts';
 
 const skip = (await chainMissing()) ?? false;
@@ -106,7 +106,7 @@ eachStore('parhelion backfill', ({ database }) => {
     for (let kills = 0; kills < 2; kills += 1) {
       const child = spawnCli(['backfill', ...range, '--config', configFile]);
       const gone = once(child, 'exit');
-      await until(async () => (await reachedNow()) > reached || child.exitCode !== null);
+      await untilSoon(async () => (await reachedNow()) > reached || child.exitCode !== null);
       child.kill('SIGKILL');
       await gone;
       assert.ok((await reachedNow()) > reached);
@@ -206,7 +206,7 @@ test('Ctrl-C ends the work cleanly, and the same command goes on', { skip, timeo
   child.stderr?.on('data', (chunk: Buffer) => said.push(chunk.toString()));
   const gone = once(child, 'exit');
   const reachedNow = await watchFilling(t, bed);
-  await until(async () => (await reachedNow()) !== 0 || child.exitCode !== null);
+  await untilSoon(async () => (await reachedNow()) !== 0 || child.exitCode !== null);
   child.kill('SIGINT');
   await gone;
   assert.equal(child.exitCode, 75, said.join(''));
@@ -217,6 +217,9 @@ test('Ctrl-C ends the work cleanly, and the same command goes on', { skip, timeo
   await bed.start();
   await bed.expectReceived(old);
 });
+
+/** The work goes on while this waits. */
+const untilSoon = (look: () => Promise<boolean>) => until(look, undefined, undefined, LEAST_PAUSE_MS);
 
 function spawnCli(args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [...cliArguments, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });

@@ -1,16 +1,17 @@
 /** A chain with the Light programs, a daemon that follows it, and the client library pointed at both. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createRpc, type Rpc, TreeType } from '@lightprotocol/stateless.js';
 import { Keypair, LAMPORTS_PER_SOL, type PublicKey } from '@solana/web3.js';
 import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { createRootCheck, type RootCheck, type V1Proof } from '../../helpers/light/v1-roots.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { pauseAfter } from '../../helpers/until.ts';
 
 const FIRST_SLOT = 1_000;
 const WALLETS = 4;
+const LEAST_PAUSE_MS = 10;
 
 export const SEED = Number(process.env['PARHELION_SEED'] ?? 20_261_121);
 
@@ -84,8 +85,9 @@ async function isCaughtUp(chain: TestChain, rpc: Rpc): Promise<void> {
   // An error before the first block.
   const indexed = () => rpc.getIndexerSlot().catch(() => 0);
   for (let tries = 0; tries < 3_000; tries += 1) {
+    const beganMs = performance.now();
     if ((await indexed()) >= slot) return;
-    await sleep(10);
+    await pauseAfter(performance.now() - beganMs, LEAST_PAUSE_MS);
   }
   assert.fail(`the daemon stands at ${await indexed()}, the chain at ${slot}`);
 }

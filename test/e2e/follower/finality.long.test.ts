@@ -24,7 +24,7 @@ const SHRED_VERSION = 50_093;
 const STAKES = [240n, 200n, 150n, 100n, 80n, 60n, 50n, 50n, 40n, 30n].map((share) => share * 10n ** 15n);
 const MAJORITY = [0, 1, 2, 3, 4, 5];
 const validators = createValidators(STAKES);
-/** Of 10 ms each, and of the time that a look takes. */
+/** Of 10 ms each or more, and of the time that a look takes. */
 const MAX_LOOKS = 3_000;
 
 interface FooterServer {

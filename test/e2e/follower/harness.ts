@@ -1,7 +1,6 @@
 /** A real follower on a real store, over HTTP and websockets to scripted nodes with views of their own on one made-up chain. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createFooterStream } from '../../../src/adapters/chain/finality/footer-stream.ts';
 import { createYellowstoneStream, loadClientPackage } from '../../../src/adapters/chain/geyser/block-stream.ts';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
@@ -25,6 +24,7 @@ import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { GEYSER_DIR } from '../../helpers/packages.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { sqliteStore } from '../../helpers/store.ts';
+import { pauseAfter } from '../../helpers/until.ts';
 import { type Behaviour, type SeenCall, startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import { createFakeNode, type FakeUpstream, honest } from '../../simulation/follower/fake-node.ts';
 import { createWorld, FIRST_SLOT, type World } from '../../simulation/follower/world.ts';
@@ -185,10 +185,15 @@ export function truthOf(world: World, fromSlot = FIRST_SLOT): LedgerView {
 
 /** On a busy machine a daemon that begins again, or a healed fork, may take a minute alone. */
 const TRIES = 6_000;
+const LEAST_PAUSE_MS = 10;
 
 /** Polls in real time. The suite's own limit ends a wait that never does; the last value tells what was missing. */
 export async function until(check: () => boolean | Promise<boolean>, tries = TRIES): Promise<void> {
-  for (let tried = 0; tried < tries && !(await check()); tried += 1) await sleep(10);
+  for (let tried = 0; tried < tries; tried += 1) {
+    const beganMs = performance.now();
+    if (await check()) return;
+    await pauseAfter(performance.now() - beganMs, LEAST_PAUSE_MS);
+  }
 }
 
 export async function settles({ world, store }: Pick<Bed, 'world' | 'store'>, fromSlot?: number): Promise<void> {
