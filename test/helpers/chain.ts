@@ -1,5 +1,11 @@
 import { Connection } from '@solana/web3.js';
-import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../packages/local-chain/index.ts';
+import {
+  type ChainHooks,
+  type LocalChainHandle,
+  type LocalChainOptions,
+  startLocalChain,
+} from '../../packages/local-chain/index.ts';
+import { bankSlotOf, type LocalNode } from '../../packages/local-chain/rpc/method.ts';
 import { loadNative } from '../../packages/local-chain/vm/vm.ts';
 import { messageOf } from '../../src/lib/coded-error.ts';
 import type { Faults } from './chain-fault-rules.ts';
@@ -36,7 +42,15 @@ export async function chainMissing(): Promise<string | null> {
 export async function startChain(options: LocalChainOptions = {}): Promise<TestChain> {
   const { hooks, faults } = faultHooks();
   const given = { seed: 'test', time: { kind: 'virtual' }, lightAssets: false, ...options } as const;
-  const chain = await startLocalChain(given, hooks);
+  let node: LocalNode | undefined;
+  const watched: ChainHooks = {
+    ...hooks,
+    respond(own, methods) {
+      node = own;
+      return hooks.respond(own, methods);
+    },
+  };
+  const chain = await startLocalChain(given, watched);
   const connection = new Connection(chain.rpcUrl, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
   return {
     ...chain,
@@ -45,12 +59,15 @@ export async function startChain(options: LocalChainOptions = {}): Promise<TestC
     async fund(address, lamports) {
       const signature = await chain.fund(address, lamports);
       // On a chain with a clock, the payment waits for the timer that closes its block.
-      if ((options.slotMs ?? 0) > 0) await confirmed(connection, signature);
+      if ((options.slotMs ?? 0) > 0) await until(() => isConfirmed(node, signature), 'the payment is in a block');
       return signature;
     },
   };
 }
 
-async function confirmed(connection: Connection, signature: string): Promise<void> {
-  await until(async () => (await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 })) !== null);
+/** Asks the ledger itself, not its server: beds pay all the time, and under every fault. */
+function isConfirmed(node: LocalNode | undefined, signature: string): boolean {
+  const record = node?.bank.state.record(signature);
+  if (node === undefined || record === undefined) return false;
+  return node.bank.state.block(record.slot) !== undefined && record.slot <= bankSlotOf(node.bank, 'confirmed');
 }
