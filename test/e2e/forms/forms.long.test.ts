@@ -288,7 +288,10 @@ for (const [name, options] of [
         ),
       );
     const expected = neighbours.filter((one) => !blocks[0]!.neighbours.includes(one));
-    await until(() => expected.every((one) => got().has(one)), 'all usual transactions');
+    await until(() => {
+      const arrived = got();
+      return expected.every((one) => arrived.has(one));
+    }, 'all usual transactions');
     assert.deepEqual(distrustIn(daemon.output()), []);
   });
 

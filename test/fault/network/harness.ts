@@ -105,7 +105,10 @@ export async function startNetworkBed(t: TestContext): Promise<NetworkBed> {
       return chain.connection.sendTransaction(new Transaction().add(transfer), [payer]);
     },
     untilArrived: async (signatures) => {
-      const missing = () => signatures.filter((signature) => !arrived().includes(signature));
+      const missing = () => {
+        const there = new Set(arrived());
+        return signatures.filter((signature) => !there.has(signature));
+      };
       for (let round = 0; round < 1_500 && missing().length > 0; round += 1) await sleep(20);
       assert.deepEqual(missing(), []);
     },
