@@ -120,14 +120,15 @@ async function sinceHooks({ node }: AgaveBed, addresses: readonly PublicKey[]): 
 }
 
 async function checkBytes(bed: AgaveBed, done: readonly Done[]): Promise<void> {
-  // Which of them landed in the last block is not known beforehand.
+  // Which of them landed in the last block is not known beforehand. What is final stays so.
+  const open = done.map(({ signature }) => signature);
   await eventually(async () => {
     const options = { commitment: 'finalized', maxSupportedTransactionVersion: 1 };
-    const answers = await Promise.all(
-      done.map(({ signature }) => bed.node.call('getTransaction', [signature, options])),
-    );
-    const open = answers.filter((answer) => answer === null).length;
-    return open === 0 ? null : `${open} of them are not final`;
+    while (open.length > 0) {
+      if ((await bed.node.call('getTransaction', [open[0], options])) === null) return `${open.length} are not final`;
+      open.shift();
+    }
+    return null;
   });
   const slots = new Set<number>();
   await together(done, async ({ signature, name, version }) => {

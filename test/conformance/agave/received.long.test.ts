@@ -26,6 +26,7 @@ const NODES =
 const COMMITMENTS = ['processed', 'confirmed', 'finalized'];
 const PAYMENTS = 3;
 const AFTERMATH_MS = 1_000;
+const APART_MS = 700;
 
 /** What each commitment is told about a signature, in its order; `heard` says that all have its status. */
 async function listen(url: string, signature: string) {
@@ -69,30 +70,32 @@ for (const { release, alpenglow } of NODES)
     const ofDaemon = `${daemon.apiUrl.replace('http', 'ws')}/?api-key=${daemon.key}`;
     const status = [{ err: null }];
     const received = ['receivedSignature', { err: null }];
-    for (let payment = 0; payment < PAYMENTS; payment += 1)
-      for (const { rpcUrl, listeners } of [
-        {
-          rpcUrl: node.rpcUrl,
-          listeners: [
-            { name: 'node', url: node.wsUrl, wanted: status },
-            { name: 'daemon', url: ofDaemon, wanted: status },
-          ],
-        },
-        { rpcUrl: chain.rpcUrl, listeners: [{ name: 'local chain', url: chain.wsUrl, wanted: received }] },
-      ]) {
-        const connection = new Connection(rpcUrl, { commitment: 'confirmed' });
-        const { blockhash, lastValidBlockHeight } = await connection.getLatestBlockhash();
-        const transaction = new Transaction({ feePayer: payer.publicKey, blockhash, lastValidBlockHeight }).add(
-          SystemProgram.transfer({
-            fromPubkey: payer.publicKey,
-            toPubkey: Keypair.generate().publicKey,
-            lamports: 1_000_000,
-          }),
-        );
-        transaction.sign(payer);
-        const signature = bs58.encode(transaction.signature!);
-        const open = await Promise.all(listeners.map(({ url }) => listen(url, signature)));
-        await connection.sendRawTransaction(transaction.serialize());
+    const sides = [
+      {
+        rpcUrl: node.rpcUrl,
+        listeners: [
+          { name: 'node', url: node.wsUrl, wanted: status },
+          { name: 'daemon', url: ofDaemon, wanted: status },
+        ],
+      },
+      { rpcUrl: chain.rpcUrl, listeners: [{ name: 'local chain', url: chain.wsUrl, wanted: received }] },
+    ];
+    /** Pays, and gives what waits for all that is told of it and checks it. */
+    const pay = async ({ rpcUrl, listeners }: (typeof sides)[number]): Promise<() => Promise<void>> => {
+      const connection = new Connection(rpcUrl, { commitment: 'confirmed' });
+      const { blockhash, lastValidBlockHeight } = await connection.getLatestBlockhash();
+      const transaction = new Transaction({ feePayer: payer.publicKey, blockhash, lastValidBlockHeight }).add(
+        SystemProgram.transfer({
+          fromPubkey: payer.publicKey,
+          toPubkey: Keypair.generate().publicKey,
+          lamports: 1_000_000,
+        }),
+      );
+      transaction.sign(payer);
+      const signature = bs58.encode(transaction.signature!);
+      const open = await Promise.all(listeners.map(({ url }) => listen(url, signature)));
+      await connection.sendRawTransaction(transaction.serialize());
+      return async () => {
         await eventually(() => (open.every((one) => one.heard()) ? null : `${rpcUrl}: no status`));
         await sleep(AFTERMATH_MS);
         for (const [at, { name, wanted }] of listeners.entries())
@@ -102,5 +105,13 @@ for (const { release, alpenglow } of NODES)
             name,
           );
         for (const one of open) one.close();
-      }
+      };
+    };
+    const checks: (() => Promise<void>)[] = [];
+    // Slots apart; the wait until they are final is one for all.
+    for (let payment = 0; payment < PAYMENTS; payment += 1) {
+      if (payment > 0) await sleep(APART_MS);
+      for (const side of sides) checks.push(await pay(side));
+    }
+    await Promise.all(checks.map((check) => check()));
   });
