@@ -204,14 +204,18 @@ function createProgram(file: string, cwd: string) {
   };
   const run = (args: readonly string[]): Promise<Ended> => begin(args).ended;
 
-  /** Every command, as the program itself lists them. */
+  /** Every command, as the program itself lists them: with options, which a word that only begins others has not. */
   async function commands(path: readonly string[] = []): Promise<readonly string[]> {
     const { out } = await run([...path, '--help']);
     const list = out.split('\nCommands:\n')[1]?.split('\n\n')[0];
     if (list === undefined) return [path.join(' ')];
-    const names = list.split('\n').flatMap((line) => /^ {2}([a-z][\w-]*)/.exec(line)?.[1] ?? []);
     const found: string[] = [];
-    for (const name of names) if (name !== 'help') found.push(...(await commands([...path, name])));
+    for (const line of list.split('\n')) {
+      const [, name, options] = /^ {2}([a-z][\w-]*)( \[options\])?/.exec(line) ?? [];
+      if (name === undefined || name === 'help') continue;
+      const whole = [...path, name];
+      found.push(...(options === undefined ? await commands(whole) : [whole.join(' ')]));
+    }
     return found;
   }
   return { begin, run, commands };

@@ -73,6 +73,8 @@ describe('the package', () => {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-package-'));
   let files: string[] = [];
   let tarball = '';
+  const prefix = join(dir, 'prefix');
+  const program = join(prefix, 'bin/parhelion');
 
   before(() => {
     const context = join(dir, 'context');
@@ -85,6 +87,7 @@ describe('the package', () => {
     tarball = join(output, readdirSync(output).find((name) => name.endsWith('.tgz'))!);
     const listed = spawnSync('tar', ['-tzf', tarball], { encoding: 'utf8', maxBuffer: 1 << 26 });
     files = listed.stdout.split('\n').map((path) => path.replace(/^package\//, ''));
+    install(tarball, prefix);
   });
   after(() => rmSync(dir, { recursive: true, force: true }));
 
@@ -139,8 +142,8 @@ describe('the package', () => {
 
   test('a build that was made from what is there is not made again', () => {
     const main = join(dir, 'context/dist/src/cli/main.js');
-    const build = () => {
-      const made = spawnSync(process.execPath, ['build.mjs', '--if-changed'], {
+    const build = (...options: readonly string[]) => {
+      const made = spawnSync(process.execPath, ['build.mjs', '--if-changed', ...options], {
         cwd: join(dir, 'context'),
         encoding: 'utf8',
       });
@@ -150,7 +153,8 @@ describe('the package', () => {
     const first = build();
     assert.equal(build(), first);
     appendFileSync(join(dir, 'context/src/cli/version.ts'), '\n');
-    assert.ok(build() > first, 'a change was not noticed');
+    // The same look at the sources, and of the build what a start needs.
+    assert.ok(build('--start') > first, 'a change was not noticed');
   });
 
   test('has no link to a file that is not in it', () => {
@@ -169,16 +173,12 @@ describe('the package', () => {
   });
 
   test('every command of the installed program does what it says', async () => {
-    const prefix = join(dir, 'prefix-commands');
-    install(tarball, prefix);
-    await runEveryCommand(join(prefix, 'bin/parhelion'), join(dir, 'commands'));
+    await runEveryCommand(program, join(dir, 'commands'));
   });
 
   test('the installed program signs up with a service: it pays on the chain and gets a key', {
     skip: missing ?? false,
   }, async (t) => {
-    const prefix = join(dir, 'prefix-signup');
-    install(tarball, prefix);
     const chain = await startChain({ slotMs: 100, finalityDepth: 4, time: { kind: 'wall' } });
     t.after(() => chain.stop());
     const [treasury, wallet] = [Keypair.generate(), Keypair.generate()];
@@ -194,7 +194,7 @@ describe('the package', () => {
     const [keypair, output] = [join(dir, 'wallet.json'), join(dir, 'key.json')];
     writeFileSync(keypair, JSON.stringify([...wallet.secretKey]));
     const where = ['--url', service.apiUrl, '--rpc', chain.rpcUrl, '--keypair', keypair, '--output', output];
-    const child = spawn(join(prefix, 'bin/parhelion'), ['signup', ...where, '--max', '0.02', '--json'], { cwd: dir });
+    const child = spawn(program, ['signup', ...where, '--max', '0.02', '--json'], { cwd: dir });
     const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')]);
     assert.equal(code, 0, err);
     const { key } = JSON.parse(out) as { key: string };
@@ -212,9 +212,7 @@ describe('the package', () => {
   test('installed into an empty place it is configured, serves, delivers and stops', {
     skip: missing ?? false,
   }, async () => {
-    const prefix = join(dir, 'prefix');
-    install(tarball, prefix);
-    const smoke = spawn(process.execPath, [join(root, 'test/packaging/smoke.mjs'), join(prefix, 'bin/parhelion')]);
+    const smoke = spawn(process.execPath, [join(root, 'test/packaging/smoke.mjs'), program]);
     let output = '';
     for (const stream of [smoke.stdout, smoke.stderr])
       stream.on('data', (chunk: Buffer) => (output += chunk.toString()));

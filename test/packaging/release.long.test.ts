@@ -64,14 +64,17 @@ describe('a release', { skip: reason ?? false }, () => {
 
   before(() => {
     succeed('chmod', ['0755', dir]);
-    const fast = ['--built', '--only', 'npm,deb,sdk', '--compression', 'none'];
-    for (const [folder, version] of [
-      [packages, VERSION],
-      [earlier, '0.0.9'],
+    const fast = ['--built', '--compression', 'none'];
+    // Of an earlier release the apt repository alone is kept.
+    for (const [folder, version, kinds] of [
+      [packages, VERSION, 'npm,deb,sdk'],
+      [earlier, '0.0.9', 'deb'],
     ] as const)
       succeed(process.execPath, [
         `${root}packaging/run.mjs`,
         ...fast,
+        '--only',
+        kinds,
         '--package-version',
         version,
         '--output',
