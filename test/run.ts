@@ -59,11 +59,17 @@ const MEMORY_FOR_FOLDERS = 8 * 1024 ** 3;
 const MAX_SLOW = 30;
 /** What each file took when it last ran: the processes that took longest begin first, so that no core is without work at the end. */
 const TIMES_FILE = join(root, '.cache/test-times.json');
-/** Of a file that has not run here. Those of the second kind take long. */
-const UNKNOWN_SECONDS = 5;
-const UNKNOWN_LONG_SECONDS = 100;
-const TAKES_LONG =
-  /^test\/(e2e\/crash|conformance\/agave|fault\/ports|e2e\/(dashboard|cli|docs|guide)|fault\/store|packaging)\//;
+/** Of a file that has not run here, as in a fresh clone: the first that fits. */
+const UNKNOWN_SECONDS: readonly (readonly [files: RegExp, seconds: number])[] = [
+  [
+    /^test\/(e2e\/(cli\/exit-codes|crash\/kill)|conformance\/agave\/(follow|one-answer)|packaging\/(package|deb|release))/,
+    300,
+  ],
+  [/^test\/(e2e\/(crash|dashboard|cli|docs|guide)|conformance\/agave|fault\/(ports|store)|packaging)\//, 100],
+  // Several of these share a process.
+  [/^test\/(e2e|contract\/(das|sinks))\//, 40],
+  [/^/, 5],
+];
 
 interface Options {
   readonly words: readonly string[];
@@ -332,7 +338,7 @@ function processesOf(members: readonly Member[], isShort: boolean, folder: strin
   const known = readTimes();
   const secondsOf = ({ file, part }: Member) =>
     known[part === 'whole' ? file : `${file} ${part}`]?.seconds ??
-    (TAKES_LONG.test(file) ? UNKNOWN_LONG_SECONDS : UNKNOWN_SECONDS);
+    UNKNOWN_SECONDS.find(([files]) => files.test(file))![1];
   const processes: (TestProcess & { readonly seconds: number })[] = [];
   const builtOf = ({ file }: Member) => join(folder, file.replace(/\.ts$/, '.js'));
   for (const part of ['whole', 'engine', 'seeds'] as const) {
