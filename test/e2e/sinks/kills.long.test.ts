@@ -1,6 +1,7 @@
 /**
  * A daemon that writes three sinks is killed, and so is the PostgreSQL that one of them writes to, while the chain moves. In the end every
- * target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look, SINK_SEED for another course.
+ * target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look, SINK_SEED for another course,
+ * SINK_MINUTES to begin no round after them.
  */
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -27,6 +28,7 @@ import { until } from '../../helpers/until.ts';
 const KILLS = Number(process.env['SINK_KILLS'] ?? 4);
 const KEY = '5a0dd4a1-4f1c-4f0c-9a51-0a4f6d1f7a11';
 const SEED = Number(process.env['SINK_SEED'] ?? 50);
+const MINUTES = Number(process.env['SINK_MINUTES'] ?? Number.POSITIVE_INFINITY);
 /** The chain makes blocks faster than a busy machine may take them. */
 const CATCH_UP_MS = 300_000;
 /** Each look at the tables is a connection. */
@@ -119,7 +121,8 @@ test(`${KILLS} kills of the daemon and of its database lose no row and write non
   t.after(() => receiver.close());
   const bed = await startBed(t, wallet);
   const random = createSfc32(SEED);
-  for (let kill = 0; kill < KILLS; kill++) {
+  let kill = 0;
+  for (const endMs = performance.now() + MINUTES * 60_000; kill < KILLS && performance.now() < endMs; kill++) {
     const daemon = await bed.start();
     if (kill === 0) await watch(daemon, receiver.url, wallet);
     const before = await bed.lastInPostgres();
@@ -155,10 +158,11 @@ test(`${KILLS} kills of the daemon and of its database lose no row and write non
     assert.equal(code, 0, `${sink}: ${out}${err}`);
     const found = JSON.parse(out) as { rows: Record<string, number>; differenceCount: number };
     assert.equal(found.differenceCount, 0);
-    assert.equal(found.rows['transfers'], KILLS + 1, out);
+    assert.equal(found.rows['transfers'], kill + 1, out);
   }
-  await assertEvents(bed, wallet);
+  await assertEvents(bed, wallet, kill + 1);
   await assertLines(bed);
+  t.diagnostic(`${kill} kills of the daemon, ${Math.floor(kill / 2)} of PostgreSQL`);
   assert.deepEqual(
     (await listed()).map(({ name, state }) => [name, state]),
     [
@@ -176,8 +180,8 @@ async function watch({ apiUrl, key }: DaemonProcess, webhookURL: string, wallet:
   assert.equal(status, 200, JSON.stringify(body));
 }
 
-/** Each payment wrote the wallet, and its delivery ended once; the same rows are in both targets. */
-async function assertEvents({ folder, postgres, chain }: Bed, wallet: string): Promise<void> {
+/** Each of the payments wrote the wallet, and its delivery ended once; the same rows are in both targets. */
+async function assertEvents({ folder, postgres, chain }: Bed, wallet: string, payments: number): Promise<void> {
   const files = await ndjsonKind.open(openSink(join(folder, 'files'), { tables: ALL_TABLES }));
   const tables = await postgresKind.open(openSink(postgres.url, { name: 'tables', tables: ALL_TABLES }));
   // A delivery that was in flight at a kill is made again when its lease has ended; one at `confirmed` may have ended before its block was final.
@@ -189,7 +193,7 @@ async function assertEvents({ folder, postgres, chain }: Bed, wallet: string): P
         const done = (await read('deliveries')).filter((row) => row.at(-1) === 'done');
         const writes = await read('account_writes');
         for (const [slot] of done.concat(writes)) end = Math.max(end, slot as number);
-        return done.length > KILLS && writes.length > KILLS;
+        return done.length >= payments && writes.length >= payments;
       },
       'every delivery has ended and every write is final, and both are rows',
       CATCH_UP_MS,
@@ -210,7 +214,7 @@ async function assertEvents({ folder, postgres, chain }: Bed, wallet: string): P
   const ended = (await rowsOf('deliveries')).filter((row) => row['outcome'] === 'done');
   assert.equal(new Set(ended.map((row) => row['delivery_id'])).size, ended.length);
   await tables.close();
-  assert.deepEqual([writes.length, ended.length], [KILLS + 1, KILLS + 1]);
+  assert.deepEqual([writes.length, ended.length], [payments, payments]);
 }
 
 /** The lines of the third party's sink against the files, whose rows were compared with the ledger. */

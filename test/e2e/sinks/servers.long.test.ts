@@ -1,6 +1,6 @@
 /**
  * A daemon that writes to NATS, Kafka, a bucket and ClickHouse (where it is installed) is killed, and so are these servers, while the chain moves; then the disk of each is full for a
- * while. In the end every target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look, SINK_SEED for another course.
+ * while. In the end every target has the rows of the ledger, by count and hash, and none twice. SINK_KILLS=200 for more than a look, SINK_SEED for another course, SINK_MINUTES to begin no round after them.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -28,6 +28,7 @@ import { until } from '../../helpers/until.ts';
 const KILLS = Number(process.env['SINK_KILLS'] ?? 3);
 const KEY = '5a0dd4a1-4f1c-4f0c-9a51-0a4f6d1f7a12';
 const SEED = Number(process.env['SINK_SEED'] ?? 51);
+const MINUTES = Number(process.env['SINK_MINUTES'] ?? Number.POSITIVE_INFINITY);
 const CATCH_UP_MS = 300_000;
 /** Each look is a command. */
 const LOOK_MS = 200;
@@ -128,14 +129,18 @@ test(`${KILLS} kills of the daemon, NATS, Kafka, ClickHouse and the bucket lose 
   const bed = await startBed(t, servers);
   const random = createSfc32(SEED);
   const wallet = Keypair.generate().publicKey.toBase58();
-  for (let kill = 0; kill < KILLS; kill++) {
+  const crashes = servers.map(() => 0);
+  let kill = 0;
+  for (const endMs = performance.now() + MINUTES * 60_000; kill < KILLS && performance.now() < endMs; kill++) {
     const daemon = await bed.start();
     await bed.chain.fund(wallet, 1_000_000_000 + kill);
     await reach(daemon, await bed.chain.connection.getSlot('finalized'));
     await sleep(random.below(1_500));
     // All of them in the course of the drill, in a batch or between two.
-    for (const server of bed.servers.filter(() => random.below(2) === 0)) {
+    for (const [at, server] of bed.servers.entries()) {
+      if (random.below(2) === 0) continue;
       await server.crash();
+      crashes[at]! += 1;
       await sleep(random.below(500));
       if (random.below(2) === 0) await daemon.kill();
       await server.revive();
@@ -147,7 +152,9 @@ test(`${KILLS} kills of the daemon, NATS, Kafka, ClickHouse and the bucket lose 
   await bed.chain.fund(wallet, 2_000_000_000);
   const end = await bed.chain.connection.getSlot('confirmed');
   await reach(daemon, end);
-  await assertEqual(daemon, end, KILLS + 1);
+  await assertEqual(daemon, end, kill + 1);
+  assert.ok(kill > 0 && (kill < 8 || crashes.every((count) => count > 0)), String(crashes));
+  t.diagnostic(`${kill} rounds; kills of each server: ${crashes.join(', ')}`);
 });
 
 const disk = skip === false ? mountDisk(400_000_000) : null;
