@@ -149,12 +149,10 @@ const withoutWeb3Sockets = {
   },
 };
 
-/** A package carries no blanks, which are 2 of its 60 MB; its lines stay short enough for a place in a stack to mean something. */
-const layout = forStart ? {} : { minifyWhitespace: true, lineLimit: 160 };
 const packages =
   tests.length > 0
     ? { sourcemap: true, sourcesContent: false }
-    : { external: ['better-sqlite3', 'bufferutil', 'pg-native', 'pino-pretty', 'tsx', 'utf-8-validate'], minifySyntax: true, ...layout, legalComments: 'linked', metafile: true };
+    : { external: ['better-sqlite3', 'bufferutil', 'pg-native', 'pino-pretty', 'tsx', 'utf-8-validate'], minifySyntax: true, legalComments: 'linked', metafile: true };
 const bundledRequire = [
   "import { createRequire as createBuiltRequire } from 'node:module';",
   'const require = createBuiltRequire(import.meta.url);',

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { transformSync } from 'esbuild';
 
 /** What an installation has in addition to the built program. */
 const FILES = ['config', 'docs', 'systemd', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
@@ -18,6 +19,7 @@ const COMPLETIONS = {
 export function stageNpm({ root, stage, version }) {
   for (const name of FILES) cpSync(join(root, name), join(stage, name), { recursive: true });
   cpSync(join(root, 'dist'), join(stage, 'dist'), { recursive: true });
+  for (const path of listFiles(join(stage, 'dist/pieces'))) if (path.endsWith('.js')) removeBlanks(path);
   for (const path of listFiles(join(root, 'plugins'))) {
     const place = relative(root, path);
     if (!/\.(ts|md)$/.test(place)) cpSync(path, join(stage, place));
@@ -66,6 +68,12 @@ function isLoaded(root, takenIn) {
   return (name) =>
     text.includes(`createRequire(import.meta.url)('${name}')`) ||
     (!takenIn.includes(`node_modules/${name}`) && (text.includes(`'${name}'`) || text.includes(`'${name}/`)));
+}
+
+/** Blanks and comments are 2 of the 60 MB of a package. Lines stay short enough for a place in a stack to mean something. */
+function removeBlanks(path) {
+  const { code } = transformSync(readFileSync(path, 'utf8'), { minifyWhitespace: true, lineLimit: 160 });
+  writeFileSync(path, code);
 }
 
 /** The man page and the completions, if the program makes them. Returns the place of the man page, or null. */
