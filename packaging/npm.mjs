@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
-import { transformSync } from 'esbuild';
 
 /** What an installation has in addition to the built program. */
 const FILES = ['config', 'docs', 'systemd', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
@@ -19,7 +19,7 @@ const COMPLETIONS = {
 export function stageNpm({ root, stage, version }) {
   for (const name of FILES) cpSync(join(root, name), join(stage, name), { recursive: true });
   cpSync(join(root, 'dist'), join(stage, 'dist'), { recursive: true });
-  for (const path of listFiles(join(stage, 'dist/pieces'))) if (path.endsWith('.js')) removeBlanks(path);
+  removeBlanks(root, listFiles(join(stage, 'dist/pieces')));
   for (const path of listFiles(join(root, 'plugins'))) {
     const place = relative(root, path);
     if (!/\.(ts|md)$/.test(place)) cpSync(path, join(stage, place));
@@ -71,9 +71,13 @@ function isLoaded(root, takenIn) {
 }
 
 /** Blanks and comments are 2 of the 60 MB of a package. Lines stay short enough for a place in a stack to mean something. */
-function removeBlanks(path) {
-  const { code } = transformSync(readFileSync(path, 'utf8'), { minifyWhitespace: true, lineLimit: 160 });
-  writeFileSync(path, code);
+function removeBlanks(root, paths) {
+  // Loaded on use: without packages, `run.mjs` still says what is missing.
+  const { transformSync } = createRequire(join(root, 'package.json'))('esbuild');
+  for (const path of paths.filter((one) => one.endsWith('.js'))) {
+    const { code } = transformSync(readFileSync(path, 'utf8'), { minifyWhitespace: true, lineLimit: 160 });
+    writeFileSync(path, code);
+  }
 }
 
 /** The man page and the completions, if the program makes them. Returns the place of the man page, or null. */
